@@ -43,6 +43,7 @@
 #include "luminal/models/quantize.h"
 #include "luminal/models/random_model.h"
 #include "luminal/models/resnet.h"
+#include "luminal/models/speculation.h"
 #include "luminal/models/unet.h"
 #include "luminal/models/vit.h"
 #include "luminal/monoid.h"

@@ -10,7 +10,8 @@
 namespace luminal::cli {
 
 void declare_model_dtypes(CLI::App& app, ModelChoice& choice) {
-  app.add_option("--cache-type", choice.cache, "Dtype of past keys and values: f32, f16, bf16")
+  app.add_option("--cache-type", choice.cache,
+                 "Past keys and values: f32, f16, bf16 or q8 (rounded to blocks of 8 bits)")
       ->capture_default_str();
   app.add_option("--decoded", choice.decoded,
                  "Decode block-quantised weights when they are read, to f16, bf16 or f32");
@@ -28,6 +29,12 @@ std::string shipped_model() {
   return path.string();
 }
 
+Dtype cache_dtype(const std::string& name) {
+  if (name == "q8") return Dtype::I8;
+  if (name == "f32" || name == "f16" || name == "bf16") return parse_dtype(name);
+  fail("[model] --cache-type is '{}'; choose f32, f16, bf16 or q8 (rounded to blocks of 8 bits)", name);
+}
+
 std::optional<Dtype> decoded_dtype(const std::string& name) {
   return name.empty() ? std::nullopt : std::optional(parse_dtype(name));
 }
@@ -42,7 +49,7 @@ models::LanguageModel open_language_model(const ModelChoice& choice, bool scores
   return models::LanguageModel(choice.model, {.device = choice.device,
                                               .mode = parse_mode(choice.mode),
                                               .context = choice.context,
-                                              .cache = parse_dtype(choice.cache),
+                                              .cache = cache_dtype(choice.cache),
                                               .decoded = decoded_dtype(choice.decoded),
                                               .rounded_activations = rounds_activations(choice.activations),
                                               .scores = scores,

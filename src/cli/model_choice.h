@@ -19,6 +19,8 @@ struct ModelChoice {
 };
 /// Declares the cache's dtype, what block-quantised weights become and what is multiplied with them.
 void declare_model_dtypes(CLI::App& app, ModelChoice& choice);
+/// What --cache-type names, as LanguageModel::Options has it. Errors: Error for other names than f32, f16, bf16, q8.
+[[nodiscard]] Dtype cache_dtype(const std::string& name);
 /// What --decoded names; nothing if it is not given. Errors: as parse_dtype.
 [[nodiscard]] std::optional<Dtype> decoded_dtype(const std::string& name);
 /// Whether --activations says that they are rounded to blocks of 8 bits. Errors: Error for other names than q8 and f32.
@@ -26,7 +28,7 @@ void declare_model_dtypes(CLI::App& app, ModelChoice& choice);
 /// The small model that ships with Luminal. Errors: Error if it is not there.
 [[nodiscard]] std::string shipped_model();
 /// `scores`: as LanguageModel::Options has it. Errors: as LanguageModel, parse_mode,
-/// parse_dtype and rounds_activations.
+/// parse_dtype, cache_dtype and rounds_activations.
 [[nodiscard]] models::LanguageModel open_language_model(const ModelChoice& choice, bool scores = false);
 
 }  // namespace luminal::cli

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/stopwatch.h"
 #include "cli/command.h"
+#include "cli/draft_choice.h"
 #include "cli/interrupt.h"
 #include "cli/model_choice.h"
 #include "luminal/text/chat_template.h"
@@ -28,6 +29,7 @@ namespace {
 using text::TokenId;
 
 struct RunModelOptions : ModelChoice {
+  DraftChoice draft;
   std::string prompt, prompt_file, system, grammar_file, schema_file;
   bool raw = false;
   int64_t most_tokens = -1, seed = -1;
@@ -62,6 +64,8 @@ class Writer {
     if (!options.schema_file.empty())
       grammar_.emplace(text::json_schema_grammar(text_file(options.schema_file)));
     if (grammar_) grammar_tokens_.emplace(model_.tokenizer().token_bytes(), model_.end_tokens());
+    if (auto drafter = open_drafter(options.draft, options, model_))
+      speculative_.emplace(model_, std::move(drafter), options.draft.most);
   }
 
   [[nodiscard]] bool chats() const { return template_.has_value(); }
@@ -127,9 +131,13 @@ class Writer {
 
   /// What the run took so far, in a line.
   [[nodiscard]] std::string timing() const {
-    return fmt::format("prompt {}; generation {}; {:.2f} s compiling; first token after {:.2f} s",
-                       prompt_.to_string(), generation_.to_string(), model_.compile_seconds(),
-                       first_token_s_);
+    std::string line =
+        fmt::format("prompt {}; generation {}; {:.2f} s compiling; first token after {:.2f} s",
+                    prompt_.to_string(), generation_.to_string(), compile_seconds(), first_token_s_);
+    if (speculative_)
+      line += fmt::format("; {} of {} guessed tokens accepted", speculative_->accepted_tokens(),
+                          speculative_->drafted_tokens());
+    return line;
   }
 
  private:
@@ -143,12 +151,16 @@ class Writer {
     return true;
   }
 
+  [[nodiscard]] double compile_seconds() const {
+    return speculative_ ? speculative_->compile_seconds() : model_.compile_seconds();
+  }
+
   std::span<const float> timed_logits(const std::vector<TokenId>& text, Pace& pace) {
     const auto begin = std::chrono::steady_clock::now();
-    const double compiled = model_.compile_seconds();
-    const std::span<const float> logits = model_.logits(text);
-    pace.tokens += model_.computed_tokens();
-    pace.seconds += seconds_since(begin) - (model_.compile_seconds() - compiled);
+    const double compiled = compile_seconds();
+    pace.tokens += std::max<int64_t>(1, std::ssize(text) - model_.known_tokens(text));
+    const std::span<const float> logits = speculative_ ? speculative_->logits(text) : model_.logits(text);
+    pace.seconds += seconds_since(begin) - (compile_seconds() - compiled);
     if (first_token_s_ == 0) first_token_s_ = seconds_since(begin_);
     // Tables of embeddings are often longer than the vocabulary.
     return logits.first(std::min(logits.size(), model_.tokenizer().size()));
@@ -158,6 +170,7 @@ class Writer {
   Console& console_;
   std::chrono::steady_clock::time_point begin_;
   models::LanguageModel model_;
+  std::optional<models::SpeculativeModel> speculative_;
   std::optional<text::ChatTemplate> template_;
   std::optional<text::Grammar> grammar_;  ///< of answers
   std::optional<text::GrammarTokens> grammar_tokens_;
@@ -289,6 +302,7 @@ Action declare_run_model(CLI::App& app) {
       ->capture_default_str();
   app.add_option("-s,--seed", options->seed, "Equal seeds give equal texts; -1: another each time")
       ->capture_default_str();
+  declare_drafts(app, options->draft);
   declare_model_dtypes(app, *options);
   app.add_option("--mode", options->mode, "fast, optimal or budget=SECONDS")->capture_default_str();
   app.add_option("--device", options->device, "Where to compute");

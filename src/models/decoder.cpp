@@ -263,11 +263,25 @@ class Decoder::Pass {
     if (layer.query_norm) query = norm(query, *layer.query_norm);
     if (layer.key_norm) key = norm(key, *layer.key_norm);
     query = turned(query, layer);
-    const Rows& past = texts_[0].cache[number];
     // What the cache's dtype rounds is rounded from the start: a token sees the same in one step and in two.
-    rows = {turned(key, layer).cast(past.keys.dtype()), heads_of(v).cast(past.values.dtype())};
+    rows = stored_as(texts_[0].cache[number], turned(key, layer), heads_of(v));
     const GraphTensor y = weighted_of_all(query.split_dims(1, o_.heads / o_.kv_heads), number, rows, layer);
     return project(input(y.merge_dims(1, 2).transpose(1, 2).merge_dims(2, 3)), layer.output);
+  }
+
+  [[nodiscard]] static Rows stored_as(const Rows& cache, const GraphTensor& keys, const GraphTensor& values) {
+    const auto cast = [&](const GraphTensor& x) { return x.cast(cache.keys.dtype()); };
+    if (!cache.key_scales.valid()) return {cast(keys), cast(values)};
+    const int64_t block = *cache.keys.dim(3).constant() / *cache.key_scales.dim(3).constant();
+    const RoundedBlocks k = in_rounded_blocks(keys, block), v = in_rounded_blocks(values, block);
+    return {k.numbers, v.numbers, k.scales, v.scales};
+  }
+  [[nodiscard]] static GraphTensor widened_rows(const GraphTensor& rows, const GraphTensor& scales) {
+    return scales.valid() ? RoundedBlocks{rows, scales}.widened() : rows.cast(Dtype::F32);
+  }
+  [[nodiscard]] static Rows rows_of_text(const Rows& rows, size_t text) {
+    const auto own = [&](const GraphTensor& x) { return x.valid() ? of_text(x, 2, text) : x; };
+    return {own(rows.keys), own(rows.values), own(rows.key_scales), own(rows.value_scales)};
   }
 
   /// Attention of q [1, kv_heads, heads of one, T, head size], each token to the rows of its own text.
@@ -276,8 +290,7 @@ class Decoder::Pass {
     if (texts_.size() == 1) return weighted(q, texts_[0], number, fresh, layer);
     std::vector<GraphTensor> parts;
     for (size_t t = 0; t < texts_.size(); ++t)
-      parts.push_back(weighted(of_text(q, 3, t), texts_[t], number,
-                               {of_text(fresh.keys, 2, t), of_text(fresh.values, 2, t)}, layer));
+      parts.push_back(weighted(of_text(q, 3, t), texts_[t], number, rows_of_text(fresh, t), layer));
     return concat(parts, 3);
   }
 
@@ -286,9 +299,10 @@ class Decoder::Pass {
                                      const Layer& layer) const {
     const bool local = layer.local;
     const Rows& past = text.cache[number];
-    const auto wide = [](const GraphTensor& x) { return x.cast(Dtype::F32).unsqueeze(2); };
-    const GraphTensor of_past = scores(q, wide(past.keys), past_seen(text, past.keys.dim(2), local)),
-                      of_fresh = scores(q, wide(fresh.keys), fresh_seen(text, local));
+    const auto keys = [](const Rows& x) { return widened_rows(x.keys, x.key_scales).unsqueeze(2); };
+    const auto values = [](const Rows& x) { return widened_rows(x.values, x.value_scales).unsqueeze(2); };
+    const GraphTensor of_past = scores(q, keys(past), past_seen(text, past.keys.dim(2), local)),
+                      of_fresh = scores(q, keys(fresh), fresh_seen(text, local));
     GraphTensor top = maximum(of_past.max(-1, true), of_fresh.max(-1, true));  // each token sees itself
     std::optional<GraphTensor> sinks;  // [kv_heads, heads of one, 1, 1]
     if (layer.sinks) {
@@ -298,7 +312,7 @@ class Decoder::Pass {
     const GraphTensor past_shares = (of_past - top).exp(), fresh_shares = (of_fresh - top).exp();
     GraphTensor total = past_shares.sum(-1, true) + fresh_shares.sum(-1, true);
     if (sinks) total = total + (*sinks - top).exp();
-    return (past_shares.matmul(wide(past.values)) + fresh_shares.matmul(wide(fresh.values))) / total;
+    return (past_shares.matmul(values(past)) + fresh_shares.matmul(values(fresh))) / total;
   }
 
   /// Capped softly if so asked; minus infinity where nothing is seen.
@@ -383,13 +397,13 @@ GraphTensor Decoder::logits(const Pass& pass, std::vector<Rows>& rows, bool ever
 Decoder::Result Decoder::forward(const Step& step) const {
   if (step.cache.size() != layers_.size())
     fail("[model] {} caches for {} layers; give one for each", step.cache.size(), layers_.size());
-  const bool losses = step.targets.valid();
+  const bool losses = step.targets.valid(), each = losses || !step.last.valid();
   Result result;
-  const GraphTensor all = logits(Pass(options_, step), result.rows, losses);
+  const GraphTensor all = logits(Pass(options_, step), result.rows, each);
   if (losses)
     result.losses = -all.log_softmax(-1).gather_elements(1, step.targets.transpose(0, 1)).squeeze(1);
   else
-    result.logits = all.squeeze(0);
+    result.logits = each ? all : all.squeeze(0);
   return result;
 }
 

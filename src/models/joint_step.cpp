@@ -12,28 +12,18 @@ namespace luminal::models {
 JointStep::JointStep(const Parts& parts)
     : texts_(parts.texts), vocabulary_(parts.sizes.vocabulary), mode_(parts.mode) {
   if (!parts.device.empty()) cx_.set_device(parts.device);
-  const Decoder decoder(
-      cx_, parts.sizes,
-      [&](const std::string& name, const std::vector<int64_t>& dims) -> std::optional<GraphTensor> {
-        const auto known = parts.weights.find(name);
-        if (known == parts.weights.end()) return std::nullopt;
-        const GraphTensor& there = known->second;
-        const GraphTensor weight = cx_.named_tensor(name, Shape(dims.begin(), dims.end()), there.dtype());
-        cx_.store(weight.edge().source, there.graph().value(there.edge().source), true);
-        return weight;
-      });
+  const Decoder decoder(cx_, parts.sizes, shared_weights(cx_, parts.weights));
   std::vector<std::vector<Decoder::Rows>> read;
   for (int64_t place = 0; place < texts_; ++place) {
-    caches_.emplace_back(cx_, fmt::format("text {} ", place), parts.sizes.layers, parts.cache_dims,
-                         parts.cache);
+    caches_.emplace_back(cx_, fmt::format("text {} ", place), parts.sizes.layers,
+                         cache_parts(parts.sizes, parts.cache, parts.capacity));
     read.push_back(caches_.back().rows());
   }
   tokens_ = cx_.named_tensor("tokens", {1, texts_}, Dtype::I32);
   past_ = cx_.named_tensor("past", {texts_}, Dtype::I32);
   Decoder::Result next = decoder.forward({.tokens = tokens_, .past = past_, .caches = read});
   logits_ = next.logits.retrieve();
-  for (Decoder::Rows& each : next.rows)
-    fresh_.push_back({each.keys.contiguous().retrieve(), each.values.contiguous().retrieve()});
+  fresh_ = retrieved_parts(next.rows);
 }
 
 std::span<const float> JointStep::run(std::span<const text::TokenId> tokens,
@@ -57,16 +47,10 @@ std::span<const float> JointStep::run(std::span<const text::TokenId> tokens,
   const size_t plans = cx_.plans().size();
   (*compiled_)();
   if (cx_.plans().size() > plans) compile_s_ += compiled_->details().total_s;
-  for (size_t layer = 0; layer < fresh_.size(); ++layer) {
-    const auto keys = cx_.value(fresh_[layer].keys.edge().source),
-               values = cx_.value(fresh_[layer].values.edge().source);
-    for (size_t text = 0; text < texts.size(); ++text) {
-      const auto from = static_cast<int64_t>(text);
-      copy_rows(*keys, from, *texts[text]->layers[layer].keys, past[text], 1);
-      copy_rows(*values, from, *texts[text]->layers[layer].values, past[text], 1);
-    }
+  for (size_t text = 0; text < texts.size(); ++text) {
+    append_rows(fresh_, static_cast<int64_t>(text), 1, *texts[text]);
+    texts[text]->seen.push_back(tokens[text]);
   }
-  for (size_t text = 0; text < texts.size(); ++text) texts[text]->seen.push_back(tokens[text]);
   numbers_ = logits_.data<float>();
   return std::span<const float>(numbers_).first(texts.size() * static_cast<size_t>(vocabulary_));
 }

@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +7,7 @@
 #include "luminal/graph.h"
 #include "luminal/models/decoder.h"
 #include "luminal/session.h"
+#include "models/shared_weights.h"
 #include "models/text_cache.h"
 
 namespace luminal::models {
@@ -20,11 +20,10 @@ class JointStep {
     const DecoderOptions& sizes;
     const std::string& device;  ///< empty: the default
     CompilationMode mode;
-    int64_t texts;                    ///< at most, in a run
-    Dtype cache;                      ///< of keys and values
-    std::vector<int64_t> cache_dims;  ///< of each layer
-    /// By name; the graph reads the same data.
-    const std::map<std::string, GraphTensor>& weights;
+    int64_t texts;     ///< at most, in a run
+    Dtype cache;       ///< of keys and values
+    int64_t capacity;  ///< rows of a cache
+    const WeightsByName& weights;
   };
   explicit JointStep(const Parts& parts);
 
@@ -40,8 +39,8 @@ class JointStep {
   CompilationMode mode_;
   Graph cx_;
   GraphTensor tokens_, past_, logits_;
-  std::vector<CacheInputs> caches_;   ///< by place
-  std::vector<Decoder::Rows> fresh_;  ///< by layer
+  std::vector<CacheInputs> caches_;  ///< by place
+  FreshRows fresh_;
   std::optional<Compiled> compiled_;
   std::vector<float> numbers_;
   double compile_s_ = 0;

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <map>
-#include <numeric>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "base/fail.h"
-#include "luminal/compile_report.h"
 #include "luminal/graph.h"
 #include "models/joint_step.h"
 #include "models/model_file.h"
 #include "models/model_weights.h"
+#include "models/shared_weights.h"
 #include "models/text_cache.h"
+#include "models/text_step.h"
 
 namespace luminal::models {
 namespace {
@@ -23,6 +23,8 @@ using text::TokenId;
 
 /// Steps have so many tokens: the least that fits, padded, so that few sizes are compiled.
 constexpr std::array<int64_t, 5> kStepTokens{1, 8, 32, 128, 512};
+/// Those that give logits of each token.
+constexpr std::array<int64_t, 3> kEachTokens{2, 4, LanguageModel::kMostLastLogits};
 
 }  // namespace
 
@@ -36,7 +38,6 @@ struct LanguageModel::State {
     sizes = file->options(options.context);
     sizes.rounded_activations = options.rounded_activations;
     context = options.context > 0 ? options.context : usual_context(sizes.context);
-    if (!options.device.empty()) cx.set_device(options.device);
     build();
   }
 
@@ -45,89 +46,94 @@ struct LanguageModel::State {
       fail("[model] the context is {}; give the most tokens of a text", options.context);
     if (options.sequences < 1)
       fail("[model] {} sequences are asked for; keep the caches of at least one", options.sequences);
-    for (const auto& [dtype, what] :
-         {std::pair(options.cache, "cache"), std::pair(options.decoded.value_or(Dtype::F32), "decoded")})
-      if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
-        fail<DtypeError>("[model] {} is {}; choose f32, f16 or bf16", what, name(dtype));
+    const auto is_float = [](Dtype dtype) {
+      return dtype == Dtype::F32 || dtype == Dtype::F16 || dtype == Dtype::BF16;
+    };
+    if (!is_float(options.cache) && options.cache != Dtype::I8)
+      fail<DtypeError>("[model] cache is {}; choose f32, f16, bf16 or i8", name(options.cache));
+    if (options.decoded && !is_float(*options.decoded))
+      fail<DtypeError>("[model] decoded is {}; choose f32, f16 or bf16", name(*options.decoded));
   }
 
   void build() {
-    const Decoder decoder(cx, sizes,
-                          [this, of_file = weights_of(cx, file, totals)](const std::string& name,
-                                                                         const std::vector<int64_t>& dims) {
-                            std::optional<GraphTensor> weight = of_file(name, dims);
-                            if (weight) weights.emplace(name, *weight);
-                            return weight;
-                          });
-    sizes = decoder.options();
+    step.emplace(step_parts(options.scores ? TextStep::Gives::Losses : TextStep::Gives::LastLogits,
+                            [this](Graph& cx) -> DecoderWeights {
+                              return [this, of_file = weights_of(cx, file, totals)](
+                                         const std::string& name, const std::vector<int64_t>& dims) {
+                                std::optional<GraphTensor> weight = of_file(name, dims);
+                                if (weight) weights.emplace(name, *weight);
+                                return weight;
+                              };
+                            }));
+    sizes = step->sizes();
     refuse_unused(*file);
     if (sizes.rotary.frequencies.empty() && context > sizes.context)
       fail("[model] the context is {}, and the model has places for {} tokens", context, sizes.context);
-    capacity = cache_rows_for(context);
-    cache_inputs.emplace(cx, "", sizes.layers, cache_dims(), options.cache);
-    const std::vector<Decoder::Rows> past_rows = cache_inputs->rows();
     sequences.resize(static_cast<size_t>(options.sequences));
     for (TextCache& each : sequences)
-      for (int64_t i = 0; i < sizes.layers; ++i) each.layers.push_back({new_cache(), new_cache()});
-    select(0);
-    tokens = cx.named_tensor("tokens", {1, Expression::dim("new", {.min = 1, .max = kStepTokens.back()})},
-                             Dtype::I32);
-    past = cx.named_tensor("past", {}, Dtype::I32);
-    last = cx.named_tensor("last", {}, Dtype::I32);
-    if (options.scores) targets = cx.named_tensor("targets", {1, tokens.dim(1)}, Dtype::I32);
-    Decoder::Result next = decoder.forward(
-        {.tokens = tokens, .past = past, .last = last, .cache = past_rows, .targets = targets});
-    if (options.scores)
-      losses = next.losses.retrieve();
-    else
-      logits = next.logits.retrieve();
-    for (Decoder::Rows& each : next.rows)
-      fresh.push_back({each.keys.contiguous().retrieve(), each.values.contiguous().retrieve()});
+      for (int64_t i = 0; i < sizes.layers; ++i) each.layers.push_back(new_layer());
   }
 
-  [[nodiscard]] std::vector<int64_t> cache_dims() const {
-    return {1, sizes.kv_heads, capacity, sizes.head_size};
-  }
-  [[nodiscard]] std::shared_ptr<TensorData> new_cache() const {
-    return std::make_shared<TensorData>(options.cache, cache_dims());
+  [[nodiscard]] TextStep::Parts step_parts(TextStep::Gives gives,
+                                           std::function<DecoderWeights(Graph&)> of_graph) const {
+    const bool each = gives == TextStep::Gives::EachLogits;
+    return {.sizes = sizes,
+            .device = options.device,
+            .mode = options.mode,
+            .gives = gives,
+            .lengths = each ? std::vector<int64_t>(kEachTokens.begin(), kEachTokens.end())
+                            : std::vector<int64_t>(kStepTokens.begin(), kStepTokens.end()),
+            .cache = options.cache,
+            .capacity = capacity(),
+            .weights = std::move(of_graph)};
   }
 
-  /// The steps that follow read and extend this sequence.
-  void select(size_t number) {
-    current = &sequences[number];
-    cache_inputs->bind(*current);
+  /// The step that gives logits of each token.
+  TextStep& step_of_each() {
+    if (!each_step)
+      each_step.emplace(
+          step_parts(TextStep::Gives::EachLogits, [this](Graph& cx) { return shared_weights(cx, weights); }));
+    return *each_step;
   }
+
+  [[nodiscard]] int64_t capacity() const { return cache_rows_for(context); }
+  [[nodiscard]] TextCache::Layer new_layer() const {
+    TextCache::Layer layer;
+    for (const CachePart& part : cache_parts(sizes, options.cache, capacity()))
+      layer.push_back(std::make_shared<TensorData>(part.dtype, part.dims));
+    return layer;
+  }
+
   [[nodiscard]] size_t checked_sequence(int64_t number) const {
     if (number < 0 || number >= std::ssize(sequences))
       fail("[model] sequence {} is asked for, and the model was opened for {}", number, sequences.size());
     return static_cast<size_t>(number);
   }
 
-  /// Computes the tokens, at most a step of them, behind those in the cache. `following`: the token behind each.
-  void step(std::span<const TokenId> next, std::span<const TokenId> following = {}) {
-    if (!compiled) compiled.emplace(cx.compile(options.mode));
-    const auto count = static_cast<int64_t>(next.size());
-    const int64_t length = *std::ranges::lower_bound(kStepTokens, count);
-    const auto done = static_cast<int64_t>(current->seen.size());
-    std::vector<int32_t> padded(next.begin(), next.end());
-    padded.resize(static_cast<size_t>(length), next.back());
-    tokens.set_dyn(padded, {1, length});
-    if (options.scores) {
-      padded.assign(following.begin(), following.end());
-      padded.resize(static_cast<size_t>(length), following.back());
-      targets.set_dyn(padded, {1, length});
+  /// A text whose logits are wanted, in the cache of its sequence, which is cut to the tokens of `text` before the last
+  /// `wanted` that it holds. `computed` are then those that it lacks.
+  TextCache& cut_to(std::span<const TokenId> text, int64_t wanted, int64_t sequence) {
+    if (options.scores) fail("[model] it was opened for losses; open it without `scores` for logits");
+    check_text(text);
+    TextCache& cache = sequences[checked_sequence(sequence)];
+    if (wanted < 1 || wanted > std::min(std::ssize(text), kMostLastLogits))
+      fail("[model] logits of the last {} tokens are asked for, of {}; ask for 1 to {}", wanted, text.size(),
+           std::min(std::ssize(text), kMostLastLogits));
+    cache.seen.resize(static_cast<size_t>(std::min(known_tokens(text, cache), std::ssize(text) - wanted)));
+    computed = std::ssize(text) - std::ssize(cache.seen);
+    return cache;
+  }
+  /// How many tokens at the start of `text` the cache holds.
+  [[nodiscard]] static int64_t known_tokens(std::span<const TokenId> text, const TextCache& cache) {
+    return std::ranges::mismatch(text, cache.seen).in1 - text.begin();
+  }
+  /// Appends what `cache` lacks of `text`.
+  void compute(std::span<const TokenId> text, TextCache& cache) {
+    while (cache.seen.size() < text.size()) {
+      const size_t done = cache.seen.size();
+      step->run(text.subspan(done, std::min(text.size() - done, static_cast<size_t>(step->most_tokens()))),
+                cache);
     }
-    past.set(std::vector{static_cast<int32_t>(done)});
-    last.set(std::vector{static_cast<int32_t>(count - 1)});
-    cx.set_dim("past_rows", cache_rows_for(done));
-    const size_t plans = cx.plans().size();
-    (*compiled)();
-    if (cx.plans().size() > plans) compile_s += compiled->details().total_s;
-    for (size_t i = 0; i < fresh.size(); ++i) {
-      copy_rows(*cx.value(fresh[i].keys.edge().source), 0, *current->layers[i].keys, done, count);
-      copy_rows(*cx.value(fresh[i].values.edge().source), 0, *current->layers[i].values, done, count);
-    }
-    current->seen.insert(current->seen.end(), next.begin(), next.end());
   }
 
   /// The step over texts of which there are `count`.
@@ -140,7 +146,7 @@ struct LanguageModel::State {
                                                      .mode = options.mode,
                                                      .texts = most,
                                                      .cache = options.cache,
-                                                     .cache_dims = cache_dims(),
+                                                     .capacity = capacity(),
                                                      .weights = weights});
   }
 
@@ -158,19 +164,13 @@ struct LanguageModel::State {
   std::shared_ptr<ModelFile> file;
   DecoderOptions sizes;
   WeightTotals totals;
-  int64_t context = 0, capacity = 0;
-  Graph cx;
-  GraphTensor tokens, past, last, targets, logits, losses;
-  std::optional<CacheInputs> cache_inputs;     ///< of the current sequence
-  std::map<std::string, GraphTensor> weights;  ///< by name
+  int64_t context = 0;
+  WeightsByName weights;
+  std::optional<TextStep> step, each_step;
   std::vector<TextCache> sequences;
-  TextCache* current = nullptr;
-  std::vector<Decoder::Rows> fresh;  ///< of the last step
-  std::optional<Compiled> compiled;
   std::deque<JointStep> joint_steps;
   std::vector<float> numbers;  ///< of the last step
   int64_t computed = 0;
-  double compile_s = 0;
   std::optional<text::Tokenizer> tokenizer;
   std::optional<std::vector<TokenId>> ends;
 };
@@ -188,7 +188,8 @@ int64_t LanguageModel::weight_bytes() const { return state_->totals.bytes; }
 int64_t LanguageModel::context() const { return state_->context; }
 int64_t LanguageModel::computed_tokens() const { return state_->computed; }
 double LanguageModel::compile_seconds() const {
-  double all = state_->compile_s;
+  double all = state_->step->compile_seconds();
+  if (state_->each_step) all += state_->each_step->compile_seconds();
   for (const JointStep& each : state_->joint_steps) all += each.compile_seconds();
   return all;
 }
@@ -212,14 +213,14 @@ const std::vector<TokenId>& LanguageModel::end_tokens() {
 int64_t LanguageModel::sequences() const { return std::ssize(state_->sequences); }
 
 int64_t LanguageModel::cache_bytes() const {
-  const std::vector<int64_t> dims = state_->cache_dims();
-  const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-  return 2 * state_->sizes.layers * size_bytes(state_->options.cache, count);
+  int64_t bytes = 0;
+  for (const TextCache::Layer& layer : state_->sequences.front().layers)
+    for (const std::shared_ptr<TensorData>& part : layer) bytes += std::ssize(part->bytes);
+  return bytes;
 }
 
 int64_t LanguageModel::known_tokens(std::span<const TokenId> text, int64_t sequence) const {
-  const std::vector<TokenId>& seen = state_->sequences[state_->checked_sequence(sequence)].seen;
-  return std::ranges::mismatch(text, seen).in1 - text.begin();
+  return State::known_tokens(text, state_->sequences[state_->checked_sequence(sequence)]);
 }
 
 void LanguageModel::copy_tokens(int64_t from, int64_t to, int64_t count) {
@@ -229,26 +230,29 @@ void LanguageModel::copy_tokens(int64_t from, int64_t to, int64_t count) {
   if (count < 0 || count > std::ssize(source.seen))
     fail("[model] {} tokens of sequence {} are asked for, and it holds {}", count, from, source.seen.size());
   if (&source == &target) return target.seen.resize(static_cast<size_t>(count));
-  for (size_t i = 0; i < source.layers.size(); ++i) {
-    copy_rows(*source.layers[i].keys, 0, *target.layers[i].keys, 0, count);
-    copy_rows(*source.layers[i].values, 0, *target.layers[i].values, 0, count);
-  }
+  for (size_t layer = 0; layer < source.layers.size(); ++layer)
+    for (size_t part = 0; part < source.layers[layer].size(); ++part)
+      copy_rows(*source.layers[layer][part], 0, *target.layers[layer][part], 0, count);
   target.seen.assign(source.seen.begin(), source.seen.begin() + count);
 }
 
 std::span<const float> LanguageModel::logits(std::span<const TokenId> text, int64_t sequence) {
   State& s = *state_;
-  if (s.options.scores) fail("[model] it was opened for losses; open it without `scores` for logits");
-  s.check_text(text);
-  const int64_t known = known_tokens(text, sequence);
-  s.select(s.checked_sequence(sequence));
-  std::vector<TokenId>& seen = s.current->seen;
-  seen.resize(std::min(static_cast<size_t>(known), text.size() - 1));  // the last token's logits are wanted
-  s.computed = static_cast<int64_t>(text.size() - seen.size());
-  while (seen.size() < text.size())
-    s.step(text.subspan(seen.size())
-               .first(std::min(text.size() - seen.size(), static_cast<size_t>(kStepTokens.back()))));
-  s.numbers = s.logits.data<float>();
+  s.compute(text, s.cut_to(text, 1, sequence));
+  s.numbers = s.step->result();
+  return s.numbers;
+}
+
+std::span<const float> LanguageModel::last_logits(std::span<const TokenId> text, int64_t count,
+                                                  int64_t sequence) {
+  State& s = *state_;
+  if (count == 1) return logits(text, sequence);
+  TextCache& cache = s.cut_to(text, count, sequence);
+  const size_t before = text.size() - static_cast<size_t>(count);
+  s.compute(text.first(before), cache);
+  TextStep& step = s.step_of_each();
+  step.run(text.subspan(before), cache);
+  s.numbers = step.result();
   return s.numbers;
 }
 
@@ -283,16 +287,15 @@ std::vector<float> LanguageModel::losses(std::span<const TokenId> text) {
   State& s = *state_;
   if (!s.options.scores) fail("[model] it was opened for logits; open it with `scores` for losses");
   s.check_text(text);
-  std::vector<TokenId>& seen = s.current->seen;
-  seen.clear();
+  TextCache& cache = s.sequences.front();
+  cache.seen.clear();
   s.computed = std::ssize(text) - 1;
   std::vector<float> result;
-  while (seen.size() + 1 < text.size()) {
-    const size_t done = seen.size();
-    const size_t count = std::min(text.size() - 1 - done, static_cast<size_t>(kStepTokens.back()));
-    s.step(text.subspan(done, count), text.subspan(done + 1, count));
-    const auto step = s.losses.data<float>();
-    result.insert(result.end(), step.begin(), step.begin() + static_cast<ptrdiff_t>(count));
+  while (cache.seen.size() + 1 < text.size()) {
+    const size_t done = cache.seen.size();
+    const size_t count = std::min(text.size() - 1 - done, static_cast<size_t>(s.step->most_tokens()));
+    s.step->run(text.subspan(done, count), cache, text.subspan(done + 1, count));
+    std::ranges::copy(s.step->result(), std::back_inserter(result));
   }
   return result;
 }

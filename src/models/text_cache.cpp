@@ -3,28 +3,60 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "base/fail.h"
 
 namespace luminal::models {
 
-CacheInputs::CacheInputs(Graph& cx, const std::string& name, int64_t layers, const std::vector<int64_t>& dims,
-                         Dtype dtype) {
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const auto input = [&](const char* what) {
-      return cx.named_tensor(fmt::format("{}blk.{}.{}", name, layer, what), Shape(dims.begin(), dims.end()),
-                             dtype);
-    };
-    whole_.push_back({input("keys"), input("values")});
+std::vector<CachePart> cache_parts(const DecoderOptions& sizes, Dtype dtype, int64_t capacity) {
+  const std::vector<int64_t> rows{1, sizes.kv_heads, capacity, sizes.head_size};
+  std::vector<CachePart> parts{{"keys", dtype, rows}, {"values", dtype, rows}};
+  if (dtype != Dtype::I8) return parts;
+  constexpr int64_t kBlock = 32;
+  const std::vector<int64_t> scales{1, sizes.kv_heads, capacity,
+                                    sizes.head_size / std::gcd(sizes.head_size, kBlock)};
+  parts.push_back({"key_scales", Dtype::F32, scales});
+  parts.push_back({"value_scales", Dtype::F32, scales});
+  return parts;
+}
+
+FreshRows retrieved_parts(std::span<const Decoder::Rows> layers) {
+  FreshRows all;
+  for (const Decoder::Rows& rows : layers) {
+    all.push_back({rows.keys, rows.values});
+    if (rows.key_scales.valid()) all.back().insert(all.back().end(), {rows.key_scales, rows.value_scales});
+    for (GraphTensor& part : all.back()) part = part.contiguous().retrieve();
   }
+  return all;
+}
+
+void append_rows(const FreshRows& fresh, int64_t first, int64_t count, TextCache& text) {
+  for (size_t layer = 0; layer < fresh.size(); ++layer)
+    for (size_t part = 0; part < fresh[layer].size(); ++part) {
+      const GraphTensor& rows = fresh[layer][part];
+      copy_rows(*rows.graph().value(rows.edge().source), first, *text.layers[layer][part],
+                std::ssize(text.seen), count);
+    }
+}
+
+CacheInputs::CacheInputs(Graph& cx, const std::string& name, int64_t layers,
+                         const std::vector<CachePart>& parts)
+    : whole_(static_cast<size_t>(layers)) {
+  for (size_t layer = 0; layer < whole_.size(); ++layer)
+    for (const CachePart& part : parts)
+      whole_[layer].push_back(cx.named_tensor(fmt::format("{}blk.{}.{}", name, layer, part.name),
+                                              Shape(part.dims.begin(), part.dims.end()), part.dtype));
 }
 
 std::vector<Decoder::Rows> CacheInputs::rows() const {
   std::vector<Decoder::Rows> rows;
-  for (const Decoder::Rows& each : whole_) {
+  for (const std::vector<GraphTensor>& parts : whole_) {
     const Expression count = Expression::dim(
-        "past_rows", {.min = kCacheRows, .max = *each.keys.dim(2).constant(), .multiple_of = kCacheRows});
-    rows.push_back({each.keys.slice_along(2, 0, count), each.values.slice_along(2, 0, count)});
+        "past_rows", {.min = kCacheRows, .max = *parts.front().dim(2).constant(), .multiple_of = kCacheRows});
+    const auto part = [&](size_t number) { return parts[number].slice_along(2, 0, count); };
+    rows.push_back({part(0), part(1)});
+    if (parts.size() > 2) rows.back() = {part(0), part(1), part(2), part(3)};
   }
   return rows;
 }
@@ -32,14 +64,11 @@ std::vector<Decoder::Rows> CacheInputs::rows() const {
 void CacheInputs::bind(const TextCache& text) {
   if (bound_ == &text) return;
   bound_ = &text;
-  for (size_t layer = 0; layer < whole_.size(); ++layer) {
-    const auto store = [](const GraphTensor& input, const std::shared_ptr<TensorData>& data) {
-      Graph cx = input.graph();
-      cx.store(input.edge().source, data, true);
-    };
-    store(whole_[layer].keys, text.layers[layer].keys);
-    store(whole_[layer].values, text.layers[layer].values);
-  }
+  for (size_t layer = 0; layer < whole_.size(); ++layer)
+    for (size_t part = 0; part < whole_[layer].size(); ++part) {
+      Graph cx = whole_[layer][part].graph();
+      cx.store(whole_[layer][part].edge().source, text.layers[layer][part], true);
+    }
 }
 
 void copy_rows(const TensorData& from, int64_t first, TensorData& to, int64_t place, int64_t count) {

@@ -67,14 +67,17 @@ class Decoder {
   /// Errors: ShapeError for sizes that contradict each other; Error for weights that `weights` does not have.
   Decoder(Graph& cx, DecoderOptions options, const DecoderWeights& weights);
 
+  /// Of f32, f16 or bf16, or rounded to blocks of 8 bits: i8 numbers, which their blocks' scales multiply.
   struct Rows {
     GraphTensor keys, values;  ///< [1, kv_heads, rows, head_size]
+    GraphTensor key_scales = {},
+                value_scales = {};  ///< f32 [1, kv_heads, rows, blocks of a head]; only of i8
   };
   /// One step over new tokens.
   struct Step {
-    GraphTensor tokens;           ///< integers [1, T]; those behind `last` are padding
-    GraphTensor past;             ///< i32, a number: tokens before these, whose rows are filled in `cache`
-    GraphTensor last;             ///< i32, a number: the token whose logits are wanted, of 0 .. T - 1
+    GraphTensor tokens;  ///< integers [1, T]; those behind `last` are padding
+    GraphTensor past;    ///< i32, a number: tokens before these, whose rows are filled in `cache`
+    GraphTensor last;    ///< i32, a number: the token whose logits are wanted, of 0 .. T - 1; no tensor: each
     std::span<const Rows> cache;  ///< by layer, with any number of rows; what is behind `past` is not read
     GraphTensor targets = {};  ///< integers [1, T]: the token behind each; no tensor: losses are not wanted
   };
@@ -85,8 +88,8 @@ class Decoder {
     std::span<const std::vector<Rows>> caches;  ///< by text, then by layer, as those of a Step
   };
   struct Result {
-    GraphTensor
-        logits;  ///< f32[vocabulary], of a joint step f32[T, vocabulary]; no tensor where losses are wanted
+    /// f32[vocabulary], of each token or text f32[T, vocabulary]; no tensor where losses are wanted.
+    GraphTensor logits;
     GraphTensor losses;      ///< f32[T]: -log of the share of each target
     std::vector<Rows> rows;  ///< of the new tokens, by layer, in the cache's dtype
   };

@@ -31,8 +31,9 @@ class LanguageModel {
   struct Options {
     std::string device = {};  ///< empty: the default
     CompilationMode mode = Fast{};
-    int64_t context = 0;       ///< tokens of a text at most; 0: as trained, up to 4096
-    Dtype cache = Dtype::F32;  ///< of keys and values: f32, bf16 or f16
+    int64_t context = 0;  ///< tokens of a text at most; 0: as trained, up to 4096
+    /// Of keys and values: f32, bf16, f16, or i8: rounded to blocks of 32 numbers of 8 bits with an f32 scale each.
+    Dtype cache = Dtype::F32;
     /// What block-quantised weights become: f16, bf16 or f32. Nothing: kernels read the blocks.
     std::optional<Dtype> decoded = {};
     /// Activations are rounded to blocks of 8 bits before products with weights in blocks: several times as fast, and
@@ -74,6 +75,12 @@ class LanguageModel {
   /// longer than context(), tokens out of range and a sequence that there is not; Cancelled, after which what was
   /// computed so far is kept.
   [[nodiscard]] std::span<const float> logits(std::span<const text::TokenId> text, int64_t sequence = 0);
+  /// What follows each of the last `count` tokens of `text`, [count, vocabulary], of one step: to see at once whether
+  /// tokens that were guessed are right. These are computed even where they are known. The result stays valid until the
+  /// next call. Errors: as logits(); Error for a count that is not 1 to kMostLastLogits, or exceeds the text.
+  [[nodiscard]] std::span<const float> last_logits(std::span<const text::TokenId> text, int64_t count,
+                                                   int64_t sequence = 0);
+  static constexpr int64_t kMostLastLogits = 8;
   struct SequenceText {
     int64_t sequence;
     std::span<const text::TokenId> text;

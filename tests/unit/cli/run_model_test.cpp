@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -52,6 +53,14 @@ TEST(RunModel, ContinuesATextAsTransformersDoes) {
               testing::ContainsRegex("prompt 16 tokens, .* t/s; generation 11 tokens, .* t/s; .* compiling"));
 }
 
+TEST(RunModel, ContinuesATextWithARoundedCache) {
+  const nlohmann::json stored = stored_talk();
+  const Talk talk =
+      talk_with({"--raw", "-p", stored.at("prompt"), "-n", stored.at("tokens").dump(), "--cache-type", "q8"});
+  ASSERT_EQ(talk.code, kDone) << talk.err;
+  EXPECT_EQ(talk.out, stored.at("continued").get<std::string>() + "\n");
+}
+
 TEST(RunModel, TalksByTheModelsTemplate) {
   const nlohmann::json stored = stored_talk();
   std::string input = "/nonsense\nforget this\n/clear\n", answers;
@@ -74,6 +83,44 @@ TEST(RunModel, EqualSeedsWriteEqualTexts) {
   EXPECT_GT(first.size(), 2);
   EXPECT_EQ(written("7"), first);
   EXPECT_NE(written("8"), first);
+}
+
+/// What `luminal run` writes of a text that repeats itself, without guesses, with looked up ones and with those of a
+/// draft model, here the model itself; the last errors are in `err`.
+void expect_same_with_guesses(std::vector<std::string> arguments, std::string& err) {
+  arguments.insert(arguments.end(), {"--raw", "-p", "Once upon a time. Once upon a time. Once"});
+  const Talk plain = talk_with(arguments);
+  ASSERT_EQ(plain.code, kDone) << plain.err;
+  EXPECT_GT(plain.out.size(), 20);
+  for (const std::vector<std::string>& how : {std::vector<std::string>{"--spec-type", "ngram-simple"},
+                                              {"--model-draft", kTalker, "--draft-p-min", "0"}}) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), how.begin(), how.end());
+    const Talk guessed = talk_with(all);
+    EXPECT_EQ(guessed.code, kDone) << guessed.err;
+    EXPECT_EQ(guessed.out, plain.out) << how.front();
+    err = guessed.err;
+  }
+}
+
+TEST(RunModel, WritesTheSameWithGuesses) {
+  std::string err;
+  expect_same_with_guesses({"-n", "60"}, err);
+  EXPECT_THAT(err, testing::ContainsRegex(
+                       "generation 59 tokens, .* compiling; .*; 4[0-9] of 4[0-9] guessed tokens accepted"));
+  expect_same_with_guesses({"-c", "80"}, err);
+  EXPECT_THAT(err, HasSubstr("[run] the context of 80 tokens is full"));
+  expect_same_with_guesses({"-n", "60", "--temp", "1", "--seed", "3"}, err);
+  EXPECT_THAT(err, testing::ContainsRegex("[1-9][0-9]* of [0-9]+ guessed tokens accepted"));
+}
+
+TEST(RunModel, ConstrainsTheSameWithGuesses) {
+  const test::TemporaryFolder folder;
+  const std::string grammar = (folder.path() / "rows.gbnf").string();
+  std::ofstream(grammar) << "root ::= (\"ab\" [c-f] \". \"){9}";
+  std::string err;
+  expect_same_with_guesses({"-n", "80", "--grammar-file", grammar}, err);
+  expect_same_with_guesses({"-n", "80", "--temp", "2", "--seed", "5", "--grammar-file", grammar}, err);
 }
 
 /// Presses Ctrl-C so many times when the first text is shown.
@@ -171,8 +218,16 @@ TEST(RunModel, SaysWhatIsWrong) {
   const Talk full = talk_with({"-c", "20", "--raw", "-p", "Once upon a time"});
   EXPECT_EQ(full.code, kDone);
   EXPECT_THAT(full.err, HasSubstr("[run] the context of 20 tokens is full"));
-  EXPECT_THAT(talk_with({"--cache-type", "i8", "-p", "a"}).err,
-              HasSubstr("[model] cache is i8; choose f32, f16 or bf16"));
+  EXPECT_THAT(talk_with({"--spec-type", "ngram", "-p", "a"}).err,
+              HasSubstr("[draft] --spec-type is 'ngram'; choose none, ngram-simple or draft-simple"));
+  EXPECT_THAT(
+      talk_with({"--spec-type", "draft-simple", "-p", "a"}).err,
+      HasSubstr("--spec-type is draft-simple and --model-draft ''; a draft model goes with draft-simple"));
+  EXPECT_THAT(talk_with({"--spec-type", "ngram-simple", "--draft-max", "8", "-p", "a"}).err,
+              HasSubstr("[draft] 8 tokens are guessed at once at most; give 1 to 7"));
+  EXPECT_THAT(
+      talk_with({"--cache-type", "i8", "-p", "a"}).err,
+      HasSubstr("[model] --cache-type is 'i8'; choose f32, f16, bf16 or q8 (rounded to blocks of 8 bits)"));
 }
 
 // The shipped model has learnt these, and other questions get the answer of those that it does not know.
