@@ -111,8 +111,8 @@ class GraphEditor {
   /// Gives back the memory of data that can be made again, if nobody else holds them; `value` makes them again. Whether
   /// there are none now.
   bool let_go(const Value& value);
-  /// Data that were let go are made again, and stay.
-  void hold(const Value& value);
+  /// As `value`; data that were let go are made again for good.
+  [[nodiscard]] std::shared_ptr<const TensorData> hold(const Value& value);
   /// What is stored for a value on a device, or nullptr.
   [[nodiscard]] std::shared_ptr<const DeviceValue> device_value(const Value& value) const;
   /// Takes the data out of the graph if only the graph holds it: the caller may then write into it. Returns

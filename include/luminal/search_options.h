@@ -36,10 +36,11 @@ struct SearchOptions {
   std::string rules;
   int fusions = 8;    ///< candidates kept for each value until the plan is chosen
   bool merge = true;  ///< kernels that compute values of several nodes at once
-  /// Inputs that hold the same in run after run (weights: given by set_lazily, or marked keep()) are packed for the
-  /// kernels that ask for it before the first run, and again when they are given other data. The packed copies take
-  /// memory beside the weights, one copy for all sizes of named dims whose kernels want the same order: none are made
-  /// where they would take a quarter of the machine's, and of weights narrower than f32.
+  /// Inputs that hold the same in run after run (weights: given by set_lazily or set_from, or marked keep()) are packed
+  /// for the kernels that ask for it before the first run, and again when they are given other data. The packed copies
+  /// take memory beside the weights (those of set_from are let go), one copy for all sizes of named dims whose kernels
+  /// want the same order: none are made where they would take a quarter of the machine's, and of floats narrower than
+  /// f32.
   bool pack_weights_once = true;
   /// A value of more bytes that is several times as large as what it is computed from (the scores of attention) is
   /// not stored where kernels can compute it anew in at most three times the time.

@@ -91,11 +91,14 @@ bool GraphEditor::let_go(const Value& value) {
   return stored.let_go.has_value();
 }
 
-void GraphEditor::hold(const Value& value) {
+std::shared_ptr<const TensorData> GraphEditor::hold(const Value& value) {
   const auto found = state_->values.find(value);
-  if (found == state_->values.end() || !found->second.let_go) return;
-  (void)this->value(value);
-  found->second.make = nullptr;
+  if (found == state_->values.end()) return nullptr;
+  GraphState::Stored& stored = found->second;
+  const bool comes_back = stored.let_go.has_value();
+  if (!stored.data) (void)this->value(value);
+  if (comes_back) stored.make = nullptr;
+  return stored.data;
 }
 
 std::shared_ptr<TensorData> GraphEditor::take(const Value& value) {

@@ -49,7 +49,10 @@ class HostValues {
     return {const_cast<std::byte*>(tensor.bytes.data())};
   }
 
-  static std::shared_ptr<const Tensor> read(Graph& graph, const Value& value) { return graph.value(value); }
+  /// `stays`: what was let go is read for good.
+  static std::shared_ptr<const Tensor> read(Graph& graph, const Value& value, bool stays) {
+    return stays ? graph.hold(value) : graph.value(value);
+  }
   static bool let_go(Graph& graph, const Value& value) { return graph.let_go(value); }
   static Taken<Tensor> take(Graph& graph, const Value& value) { return {graph.take(value)}; }
   static void put(Graph& graph, const Value& value, std::shared_ptr<const Tensor> tensor, bool pinned) {
@@ -90,10 +93,10 @@ class DeviceValues {
   static backends::Address address(const Tensor& tensor) { return tensor.address(); }
 
   /// What is not there yet is on its way, and moves for good when the run has succeeded.
-  std::shared_ptr<const Tensor> read(Graph& graph, const Value& value) {
+  std::shared_ptr<const Tensor> read(Graph& graph, const Value& value, bool stays) {
     if (const auto moving = moving_.find(value); moving != moving_.end()) return moving->second;
     if (auto own = find(graph, value)) return own;
-    const std::shared_ptr<const TensorData> data = graph.value(value);
+    const std::shared_ptr<const TensorData> data = stays ? graph.hold(value) : graph.value(value);
     if (!data) return nullptr;
     auto tensor = std::make_shared<Tensor>(device_, data->dtype, data->dims);
     stream_.upload(data->bytes.data(), tensor->address(), tensor->bytes());
@@ -271,9 +274,10 @@ class BindingsOf : public Bindings {
     Values::resize(object, plan_.tensors[at(tensor)].dtype, layout.dims(tensor));
   }
 
-  /// Errors: InternalError unless the graph has data for the block that fits the plan.
+  /// What another plan let go and this one needs would go and come with each run: it stays. Errors: InternalError unless
+  /// the graph has data for the block that fits the plan.
   std::shared_ptr<const Tensor> read(Graph& graph, const Layout& layout, size_t block) {
-    auto present = values_.read(graph, value_of(block));
+    auto present = values_.read(graph, value_of(block), !layout.is_spent(static_cast<int>(block)));
     LUMINAL_CHECK(present != nullptr, "input #{} has no value", value_of(block).node.index);
     const TensorIndex tensor = blocks_.all[block].tensors.front();
     LUMINAL_CHECK(Values::dtype(*present) == plan_.tensors[at(tensor)].dtype &&
@@ -285,9 +289,7 @@ class BindingsOf : public Bindings {
     return present;
   }
 
-  /// What another plan let go and this one needs would go and come with each run: it stays.
   void bind_input(Graph& graph, Layout& layout, size_t block) {
-    if (!layout.is_spent(static_cast<int>(block))) graph.hold(value_of(block));
     held_[block] = read(graph, layout, block);
     rebind(block, layout);
   }
@@ -301,7 +303,7 @@ class BindingsOf : public Bindings {
       objects_[block] = std::move(taken.tensor);
       taken_[block] = taken.from_graph;
     } else {
-      const auto present = values_.read(graph, value);
+      const auto present = values_.read(graph, value, true);
       if (!objects_[block]) objects_[block] = values_.make();
       resize_to(*objects_[block], layout, blocks_.all[block].tensors.front());
       values_.copy(*present, *objects_[block]);

@@ -195,7 +195,10 @@ TEST(Lifecycle, DataThatCanBeReadAgainAreLetGoAndReadWhereTheyAreNeeded) {
   }
   EXPECT_TRUE(cx.let_go(value));
   EXPECT_EQ(cx.stamp(value), stamp) << "it is the same data";
-  cx.hold(value);
+  {
+    const auto held = cx.hold(value);
+    EXPECT_EQ(held, cx.value(value));
+  }
   EXPECT_FALSE(cx.let_go(value)) << "it is to stay";
   cx.execute();
   EXPECT_EQ(reads, 3);

@@ -105,7 +105,8 @@ TEST_F(CpuSession, ABreakIsItsInputByAnotherName) {
   EXPECT_THAT(twice.data<float>(), ElementsAre(2, 4, 6, 8, 10, 12));
   EXPECT_THAT(turned.data<float>(), ElementsAre(2, 8, 4, 10, 6, 12));
   EXPECT_THAT(sum.data<float>(), ElementsAre(3, 6, 9, 12, 15, 18));
-  EXPECT_THAT(before.data<float>(), ElementsAre(20, 34, 48)) << "as the state was, though it is written in place";
+  EXPECT_THAT(before.data<float>(), ElementsAre(20, 34, 48))
+      << "as the state was, though it is written in place";
   EXPECT_THAT(state.data<float>(), ElementsAre(210, 354, 498));
 }
 
