@@ -12,7 +12,7 @@ namespace luminal::codegen {
 /// What the `row` family takes: values folded over whole rows, perhaps from one another, and values along the
 /// rows; e.g. softmax: maximum, then sum of exponentials, then quotients.
 struct Rows {
-  std::vector<int> parallel;             ///< axes that number the rows
+  std::vector<int> parallel;             ///< axes that number the rows; none of extent 1
   std::vector<int> along;                ///< axes of a row
   std::vector<std::vector<int>> passes;  ///< folded values by the pass over the row that can fold them
   std::vector<int> level;                ///< by value: passes that must be done before it can be computed

@@ -83,7 +83,8 @@ std::optional<Rows> rows_of(const KernelSpec& spec) {
   std::set<int> elsewhere = along;
   for (const auto& [v, term] : r.picks) elsewhere.insert(term.axis);
   for (int a = 0; a < static_cast<int>(spec.extents().size()); ++a)
-    if (!elsewhere.contains(a)) r.parallel.push_back(a);
+    if (!elsewhere.contains(a) && spec.extents()[static_cast<size_t>(a)] != Expression(1))
+      r.parallel.push_back(a);
   for (const Value& v : spec.values()) {
     const auto within = std::ranges::count_if(v.axes, [&](int a) { return along.contains(a); });
     const bool whole = within == static_cast<std::ptrdiff_t>(along.size());

@@ -159,6 +159,22 @@ TEST(Row, SymbolicDims) {
   check_candidates(row(), softmax_like(4, s, Dtype::I64, true), bucket, avx512(), sizes);
 }
 
+/// A batch of one, of a named size or not.
+TEST(Row, OneRowOfANamedDimIsOneRow) {
+  const DimFacts one{.min = 1, .max = 1};
+  const Bucket bucket{{{"s", one}}};
+  const KernelSpec spec = softmax_like(Expression::dim("s", {.min = 1, .max = 50}), 40, Dtype::I32);
+  const auto named = row().candidates(spec, bucket, avx512()),
+             fixed = row().candidates(softmax_like(1, 40, Dtype::I32), {}, avx512());
+  ASSERT_FALSE(fixed.empty());
+  ASSERT_EQ(named.size(), fixed.size());
+  for (size_t i = 0; i < named.size(); ++i) {
+    EXPECT_EQ(named[i].parameters, fixed[i].parameters);
+    EXPECT_EQ(named[i].predicted_us, fixed[i].predicted_us);
+  }
+  check_candidates(row(), spec, bucket, avx512(), {{{"s", 1}}});
+}
+
 TEST(Row, LeavesPlainReductionsAlone) {
   SpecBuilder s;
   const Expression i = s.axis(4), k = s.axis(8);
