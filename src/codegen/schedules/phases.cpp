@@ -106,7 +106,8 @@ void renumber_buffers(Block& block, const std::vector<int>& numbers) {
   }
 }
 
-/// Appends the stages of a phase. Slots and outputs are the same ones; workspaces and tables come along.
+/// Adds the stages of a phase, those that prepare to the ones before: they read what nobody writes. Slots and outputs are
+/// the same ones; workspaces and tables come along.
 void append_phase(Program& program, Program phase, size_t number) {
   std::vector<int> numbers;
   for (Buffer& buffer : phase.buffers) {
@@ -120,7 +121,8 @@ void append_phase(Program& program, Program phase, size_t number) {
   }
   for (Stage& stage : phase.stages) {
     renumber_buffers(stage.body, numbers);
-    program.stages.push_back(std::move(stage));
+    const size_t place = stage.prepares ? preparing_stages(program) : program.stages.size();
+    program.stages.insert(program.stages.begin() + static_cast<std::ptrdiff_t>(place), std::move(stage));
   }
 }
 

@@ -60,6 +60,20 @@ TEST(Phases, ComputeWhatTheSpecSays) {
       }
 }
 
+/// What phases pack of weights comes before all that the others do.
+TEST(Phases, PrepareWeightsBeforeTheyCompute) {
+  int prepared = 0;
+  for (const std::vector<bool>& frozen : {std::vector{false, true}, {true, false}, {true, true}})
+    for (const Target& target : {avx512(), avx2()}) {
+      const KernelSpec spec =
+          kernel::with_frozen(KernelSpec(Gradient{.channels = 33, .n = 64, .filters = 48}.parts()), frozen);
+      for (const Candidate& candidate : phases_schedule().candidates(spec, {}, target))
+        if (preparing_stages(phases_schedule().lower(spec, candidate.parameters, {}, target)) > 1) ++prepared;
+      check_candidates(phases_schedule(), spec, {}, target, {{}});
+    }
+  EXPECT_GT(prepared, 0) << "of two phases";
+}
+
 TEST(Phases, TermsOfWhichAFactorIsReadStay) {
   // Where a weight is an infinity the term is NaN, unless the spec permits it to vanish.
   SpecParts parts = Gradient{.weights_alone = true}.parts();
