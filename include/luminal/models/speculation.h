@@ -65,9 +65,10 @@ class ModelDrafter : public Drafter {
 class SpeculativeModel {
  public:
   static constexpr int64_t kMostDrafts = LanguageModel::kMostLastLogits - 1;
-  static constexpr int64_t kUsualDrafts =
-      3;  ///< on CPUs a step of eight tokens takes about twice one of four
-  /// A step checks `most_drafts` guesses at most, and few where the last ones were wrong. Errors: Error if that is not 1 to kMostDrafts.
+  /// On CPUs a step of eight tokens takes about twice one of four.
+  static constexpr int64_t kUsualDrafts = 3;
+  /// A step checks `most_drafts` guesses at most, and few where the last ones were wrong. Errors: Error if that is not 1
+  /// to kMostDrafts.
   SpeculativeModel(LanguageModel& model, std::unique_ptr<Drafter> drafter,
                    int64_t most_drafts = kUsualDrafts);
 

@@ -204,6 +204,26 @@ TEST_F(CompiledScan, AFaultInAStepNamesWhatMadeIt) {
   }
 }
 
+/// A break in a body is its input by another name, also where that is the carry, an element, or leaves the body.
+TEST_F(CompiledScan, BreaksInABodyAreWhatTheyBreak) {
+  const GraphTensor x = cx.tensor({2, 3}).set({1, 2, 3, 4, 5, 6}), start = cx.tensor({3}).set({5, 6, 7});
+  auto [last, each] = scan({start, cx.zeros({3})}, {x}, [](auto carry, auto element) -> ScanStep {
+    const GraphTensor kept = carry[0].graph_break(), sum = (carry[1] + element[0]).graph_break();
+    return {{kept, sum}, {element[0].graph_break(), kept, (sum * 2).graph_break()}};
+  });
+  for (GraphTensor& state : last) state.retrieve();
+  for (GraphTensor& output : each) output.retrieve();
+  auto compiled = cx.compile(Fast{});
+  for (int run = 0; run < 2; ++run) {
+    compiled();
+    EXPECT_THAT(last[0].data<float>(), ElementsAre(5, 6, 7));
+    EXPECT_THAT(last[1].data<float>(), ElementsAre(5, 7, 9));
+    EXPECT_THAT(each[0].data<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
+    EXPECT_THAT(each[1].data<float>(), ElementsAre(5, 6, 7, 5, 6, 7));
+    EXPECT_THAT(each[2].data<float>(), ElementsAre(2, 4, 6, 10, 14, 18));
+  }
+}
+
 /// A state that a loop moves on: the next run begins where this one ended.
 TEST_F(CompiledScan, MayMoveAStateOn) {
   const GraphTensor state = cx.tensor({2}).set({1, 10}), x = cx.tensor({3, 2}).set({1, 2, 3, 4, 5, 6});
