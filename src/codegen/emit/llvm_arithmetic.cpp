@@ -48,6 +48,8 @@ LlvmValue Arithmetic::call(const std::string& intrinsic, Type t, const std::vect
   return w_.pure(level_of(operands), fmt::format("call {} {}({})", type, name, arguments));
 }
 
+LlvmValue Arithmetic::fence(Type t, const LlvmValue& a) { return call("arithmetic.fence", t, {a}); }
+
 LlvmValue Arithmetic::operator()(ScalarOp op, Type result, Type t, const std::vector<LlvmValue>& v,
                                  const uint64_t* divisor) {
   const bool real = is_real(t.dtype), is_bool = t.dtype == Dtype::Bool;
@@ -71,10 +73,12 @@ LlvmValue Arithmetic::operator()(ScalarOp op, Type result, Type t, const std::ve
       return is_bool ? binary("and", t, v[0], v[1]) : call(real ? "minimum" : sign + "min", t, v);
     case ScalarOp::Maximum:
       return is_bool ? binary("or", t, v[0], v[1]) : call(real ? "maximum" : sign + "max", t, v);
+    // LLVM takes lanes of a quotient for 0 where it knows both operands' to be, as those that a masked load leaves out,
+    // and drops a select of 0 in these lanes; 0 / 0 is NaN (TargetLowering::SimplifyDemandedVectorElts, LLVM 19).
     case ScalarOp::Div:
-      return binary("fdiv", t, v[0], v[1]);
+      return binary("fdiv", t, t.lanes > 1 ? fence(t, v[0]) : v[0], v[1]);
     case ScalarOp::Remainder:
-      return binary("frem", t, v[0], v[1]);
+      return binary("frem", t, t.lanes > 1 ? fence(t, v[0]) : v[0], v[1]);
     case ScalarOp::Fma:
       return call("fma", t, v);
     case ScalarOp::Sqrt:
@@ -212,12 +216,9 @@ LlvmValue Arithmetic::f32_of_half(Type from, const LlvmValue& a) {
     const std::string half = from.lanes == 1 ? "half" : fmt::format("<{} x half>", from.lanes);
     const LlvmValue as_half =
         w_.pure(a.level, fmt::format("bitcast {} {} to {}", type_text(from), a.text, half));
-    const std::string type = type_text(f32);
-    const LlvmValue wide = w_.pure(a.level, fmt::format("fpext {} {} to {}", half, as_half.text, type));
     // Behind a fence LLVM computes in f32 as it is told. Otherwise it narrows what is rounded to a half again
     // to arithmetic on halves, and what it makes of their maximum and of masked compares is wrong (LLVM 19).
-    const std::string fence = declare_(fmt::format("llvm.arithmetic.fence.{}", mangled(f32)), type, type);
-    return w_.pure(a.level, fmt::format("call {} {}({} {})", type, fence, type, wide.text));
+    return fence(f32, w_.pure(a.level, fmt::format("fpext {} {} to {}", half, as_half.text, type_text(f32))));
   }
   const LlvmValue word = cast("zext", from, a, i32);
   if (from.dtype == Dtype::BF16) return cast("bitcast", i32, binary("shl", i32, word, n(16)), f32);

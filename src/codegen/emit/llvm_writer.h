@@ -107,6 +107,7 @@ class Arithmetic {
   LlvmValue select(Type t, const LlvmValue& condition, const LlvmValue& a, const LlvmValue& b);
   LlvmValue cast(const std::string& op, Type from, const LlvmValue& a, Type to);
   LlvmValue call(const std::string& intrinsic, Type t, const std::vector<LlvmValue>& operands);
+  LlvmValue fence(Type t, const LlvmValue& a);  ///< `a`, of which LLVM is to know nothing
   LlvmValue floor_division(ScalarOp op, Type t, const LlvmValue& a, const LlvmValue& b,
                            const uint64_t* divisor);
   LlvmValue shift(ScalarOp op, Type t, const LlvmValue& a, const LlvmValue& b);
