@@ -209,9 +209,8 @@ void verify_at_size(const Part& part, LongestReference& longest, FullRecord& rec
   constexpr size_t kOneIn = 5;
   const bool is_turn = !is_further_size || !options.in_parts || record.size % kOneIn == 0;
   options.deals_out = leads && is_turn;
-  // A sum is proven whole.
-  if (!is_turn && !check.split) options.only_part = record.size;
   options.is_long = is_long(check);
+  if (is_further_size && options.is_long) options.only_turn = record.size / kOneIn;
   std::optional<CaseVerifier> candidate;
   std::vector<int> unsampled;  // on further kinds
   const std::vector<std::string> kinds = part.kinds_at(record.size);
@@ -233,6 +232,8 @@ void verify_at_size(const Part& part, LongestReference& longest, FullRecord& rec
     if (record.fault.get()) return;
     const bool is_own = reference == nullptr;
     if (!candidate) {
+      // A sum that is not known from another size is proven whole.
+      if (!is_turn && (!check.split || !is_own)) options.only_part = record.size;
       options.keep_outputs = is_own && references.is_sumless();
       candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
     }

@@ -458,6 +458,7 @@ class CaseVerifier::Runs {
           {Split::Threads, {.threads = options_.threads}, fmt::format("{} threads", options_.threads)});
     list.push_back({Split::Singles, kAtStart, "a call for each task, data at the start of a page", true});
     list.push_back({Split::Uneven, next_to_start, "calls of 1, 2, 3, ... tasks", true});
+    if (options_.only_turn) return {list[*options_.only_turn % list.size()]};
     return list;
   }
 

@@ -164,6 +164,8 @@ struct VerifyOptions {
   int launches = 8;
   /// Tasks are dealt out in other ways than one call as well: to threads, to a call each, to uneven calls.
   bool deals_out = true;
+  /// In one of these ways alone, by this number: of a long launch that is dealt out in all of them at other sizes.
+  std::optional<size_t> only_turn;
   /// Where launches take that long: test cases for which `runs_all_tasks` does not hold run some of the tasks, and what
   /// these compute is compared. For code that is one program for all tasks and inputs.
   bool in_parts = true;

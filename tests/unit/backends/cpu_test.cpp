@@ -231,7 +231,8 @@ Program tail_of(ScalarOp op, Dtype dtype, int lanes, int on) {
   const Id places = s.lanes(at);
   std::vector<Id> operands{s.gather(a, places, mask), s.gather(b, places, mask)};
   operands.resize(static_cast<size_t>(arity(op)));
-  const Id value = s.compute(ScalarOp::Select, {mask, s.compute(op, operands), s.constant({dtype, lanes}, 0)});
+  const Id value =
+      s.compute(ScalarOp::Select, {mask, s.compute(op, operands), s.constant({dtype, lanes}, 0)});
   s.store(y, s.task(), s.reduce(ScalarOp::Add, s.compute(ScalarOp::Add, {s.gather(c, places), value})));
   s.finish();
   return p;
@@ -257,8 +258,9 @@ TEST(CpuDevice, LanesThatAreOffDoNotReachASum) {
               slots.push_back(tensor(dtype, bits));
             }
             const auto expected = codegen::interpret(program, slots, {}, 0);
-            expect_equal_bits(launch(*backend->compile(program), slots, expected, {})[0], expected[0],
-                              fmt::format("{} {}, {} of {} lanes, {}", name(o.op), name(dtype), on, lanes, without));
+            expect_equal_bits(
+                launch(*backend->compile(program), slots, expected, {})[0], expected[0],
+                fmt::format("{} {}, {} of {} lanes, {}", name(o.op), name(dtype), on, lanes, without));
           }
       }
   }

@@ -139,9 +139,10 @@ class FurtherSizes : public testing::Test {
  protected:
   static constexpr int64_t kTop = 512, kLeast = 257, kCount = 64;
 
-  /// `plain_runs`: tasks of the kernel that the candidate is compared with, by size.
+  /// `plain_runs`: tasks of the kernel that the candidate is compared with, by size. `launch_us`: what a launch of the
+  /// candidate is said to take.
   static FullVerdict verdict(const backends::Kernel& candidate, int workers = 1,
-                             std::span<std::atomic<int>> plain_runs = {}) {
+                             std::span<std::atomic<int>> plain_runs = {}, double launch_us = 0) {
     Graph cx;
     const auto x = cx.tensor({"n"});
     const auto y = (x * 3).retrieve();
@@ -156,7 +157,8 @@ class FurtherSizes : public testing::Test {
                           .independent = {&plain},
                           .peer = std::nullopt,
                           .split = {},
-                          .options = {.threads = 1, .soak = std::chrono::milliseconds(1)}};
+                          .options = {.threads = 1, .soak = std::chrono::milliseconds(1)},
+                          .launch_us = launch_us};
     return verify_in_full({&check, 1}, workers)[0];
   }
 };
@@ -175,6 +177,39 @@ TEST_F(FurtherSizes, RunSomeOfTheTasksAndAtEveryFifthAllOfThem) {
   }
   EXPECT_EQ(all, kCount / 5);
   EXPECT_EQ(some, kCount - 1 - kCount / 5);
+}
+
+// What takes long is dealt out in one way at each of these sizes, in every way at some of them.
+TEST_F(FurtherSizes, RunAllTasksOnceWhereLaunchesAreLong) {
+  constexpr double kLongUs = 1e6;
+  const SharedBytes shared((kTop + 1) * sizeof(std::atomic<int>));
+  const auto runs = shared.as<std::atomic<int>>();
+  const NamedTriple right([](int64_t, int64_t) { return 0.0F; }, runs);
+  EXPECT_FALSE(verdict(right, 1, {}, kLongUs).fault);
+  int all = 0;
+  for (int64_t n = kLeast + 1; n < kLeast + kCount; ++n) {
+    const int ran = runs[static_cast<size_t>(n)];
+    EXPECT_LT(ran, n + n / 8) << n;  // before the only launch of all, a part on other inputs
+    if (ran >= n) ++all;
+  }
+  EXPECT_EQ(all, kCount / 5);
+  for (const bool in_one_call : {true, false}) {  // tasks that are one call, or begin one
+    class WrongInCalls : public NamedTriple {
+     public:
+      explicit WrongInCalls(bool of_one)
+          : NamedTriple([](int64_t, int64_t) { return 0.0F; }), of_one_(of_one) {}
+      void run(int stage, const backends::LaunchArguments& a, int64_t begin, int64_t end) const override {
+        NamedTriple::run(stage, a, begin, end);
+        if (a.dims[0] <= kLeast || a.dims[0] == kTop) return;
+        if (of_one_ ? end - begin == 1 : begin > 0 && end - begin > 1)
+          static_cast<float*>(a.buffers[1])[begin] += 1;
+      }
+
+     private:
+      bool of_one_;
+    };
+    EXPECT_TRUE(verdict(WrongInCalls(in_one_call), 1, {}, kLongUs).fault) << in_one_call;
+  }
 }
 
 // One check and several processors: each process has a part of the sizes, and does there what a single one does.

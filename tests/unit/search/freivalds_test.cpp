@@ -206,5 +206,84 @@ TEST_F(ProductsAlone, OutliveAPeerThatCrashes) {
   EXPECT_GE(found.compared, 2 * kRows * kColumns);
 }
 
+/// A kernel over the named dim n that computes what its spec says: a task for each of n rows, or one for all.
+class NamedEvaluation : public backends::HostKernel {
+ public:
+  NamedEvaluation(kernel::KernelSpec spec, bool by_rows, std::span<std::atomic<int>> runs = {})
+      : spec_(std::move(spec)), by_rows_(by_rows), runs_(runs) {}
+  [[nodiscard]] const std::vector<std::string>& dims() const override { return dims_; }
+  [[nodiscard]] int stage_count() const override { return 1; }
+  [[nodiscard]] int64_t tasks(int, std::span<const int64_t> sizes) const override {
+    return by_rows_ ? sizes[0] : 1;
+  }
+  [[nodiscard]] int64_t shared_bytes(std::span<const int64_t>) const override { return 0; }
+  [[nodiscard]] int64_t local_bytes(std::span<const int64_t>) const override { return 0; }
+  void run(int, const backends::LaunchArguments& a, int64_t begin, int64_t end) const override {
+    const DimMap dims{{"n", a.dims[0]}};
+    std::vector<TensorData> slots;
+    for (const kernel::Slot& slot : spec_.slots()) {
+      TensorData& data = slots.emplace_back(slot.dtype, std::vector{slot.elements.exec(dims)});
+      std::memcpy(data.bytes.data(), a.buffers[slots.size() - 1], data.bytes.size());
+    }
+    const TensorData made = kernel::evaluate(spec_, slots, dims).at(0);
+    const size_t row = made.bytes.size() / static_cast<size_t>(tasks(0, {a.dims, 1}));
+    const size_t first = static_cast<size_t>(begin) * row, count = static_cast<size_t>(end - begin) * row;
+    std::memcpy(static_cast<std::byte*>(a.buffers[slots.size()]) + first, made.bytes.data() + first, count);
+    if (!runs_.empty()) runs_[static_cast<size_t>(a.dims[0])] += static_cast<int>(end - begin);
+  }
+  [[nodiscard]] std::vector<std::byte> binary() const override { return {}; }
+
+ private:
+  std::vector<std::string> dims_{"n"};
+  kernel::KernelSpec spec_;
+  bool by_rows_;
+  std::span<std::atomic<int>> runs_;
+};
+
+/// The sum is proven once, at the longest of the further sizes. The others then are its beginnings, and run some of the
+/// tasks as kernels do whose loops are short enough to be made at each size.
+TEST(ProductsOfNamedRows, RunSomeOfTheTasksAtFurtherSizes) {
+  constexpr int64_t kSummed = 6, kColumns = 5, kTop = 64, kLeast = 33;
+  Graph cx;
+  const auto x = cx.tensor({"n", kSummed}), w = cx.tensor({kSummed, kColumns});
+  const auto y = x.matmul(w).retrieve();
+  const kernel::KernelSpec spec = encode(cx).tensors.back().spec;
+  const SplitContraction split = split_contraction(spec).value();
+  Subject subject{.graph = &cx, .unit = {}, .sizes = {{{"n", kTop}}}, .options = {}};
+  for (int64_t n = kLeast; n < kTop; ++n) subject.sizes.push_back({{"n", n}});
+  for (const GraphTensor& t : {x, w, y}) {
+    const Value value = t.edge().source;
+    subject.unit.tensors.push_back({cx.type(value), value, {}});
+  }
+  const bool x_first = !spec.slots()[0].elements.constant();
+  subject.unit.kernels = {
+      {.inputs = x_first ? std::vector{0, 1} : std::vector{1, 0}, .outputs = {2}, .spec = spec}};
+  const SharedBytes shared((kTop + 1) * sizeof(std::atomic<int>));
+  const auto runs = shared.as<std::atomic<int>>();
+  const NamedEvaluation candidate(spec, true, runs), sum(split.sum.spec, false), rest(split.rest.spec, false),
+      right(split.right_sums.spec, false), left(split.left_sums.spec, false),
+      result(split.result_sums.spec, false);
+  const FullCheck check{.subject = &subject,
+                        .candidate = &candidate,
+                        .independent = {},
+                        .peer = std::nullopt,
+                        .split = SplitKernels{.parts = &split,
+                                              .sums = {&sum},
+                                              .rest = &rest,
+                                              .right_sums = &right,
+                                              .left_sums = &left,
+                                              .result_sums = &result},
+                        .options = {.threads = 1, .soak = std::chrono::milliseconds(1)}};
+  const FullVerdict found = verify_in_full({&check, 1}, 1)[0];
+  EXPECT_FALSE(found.fault) << found.fault->message;
+  EXPECT_GE(found.proven, 2 * kLeast * kColumns);
+  int some = 0;
+  for (int64_t n = kLeast + 1; n < kTop; ++n) {
+    EXPECT_GT(runs[static_cast<size_t>(n)], 0) << n;
+    if (runs[static_cast<size_t>(n)] < n) ++some;
+  }
+  EXPECT_GE(some, 4 * (kTop - kLeast - 1) / 5 - 1);
+}
+
 }  // namespace
 }  // namespace luminal::search
