@@ -73,9 +73,9 @@ bool has_zero_factor(const Value& v, Scalar node, std::span<const Expression> th
   return n.op == ScalarOp::Input && fill_of(v.operands[n.payload], there) == Number(0);
 }
 
-/// Whether the terms of a fold are its neutral element, bit for bit, wherever axis `axis` is at `place`: every
-/// operand is masked off there, and the body of their fills is that element. Where masked terms vanish, one factor
-/// is enough.
+/// Whether the terms of a fold are its neutral element, bit for bit, wherever axis `axis` is at `place`: with the fills of
+/// what is masked off there the body is that element, whatever its other operands are. Where masked terms vanish, one
+/// factor is enough.
 bool vanish(const Value& v, int axis, int64_t place, std::span<const Expression> variables) {
   std::vector<Expression> there(variables.begin(), variables.end());
   there[static_cast<size_t>(axis)] = place;
@@ -84,12 +84,11 @@ bool vanish(const Value& v, int axis, int64_t place, std::span<const Expression>
   ScalarBuilder b;
   std::vector<Scalar> nodes;
   for (ScalarNode n : v.body.nodes()) {
-    if (n.op == ScalarOp::Input) {
-      const std::optional<Number> fill = fill_of(v.operands[n.payload], there);
-      if (!fill) return false;
-      nodes.push_back(kernel::number_constant(b, n.dtype, *fill));
-      continue;
-    }
+    if (n.op == ScalarOp::Input)
+      if (const std::optional<Number> fill = fill_of(v.operands[n.payload], there)) {
+        nodes.push_back(kernel::number_constant(b, n.dtype, *fill));
+        continue;
+      }
     for (int k = 0; k < arity(n.op); ++k) {
       Scalar& operand = n.operands[static_cast<size_t>(k)];
       operand = nodes[operand.index];

@@ -84,6 +84,34 @@ TEST(Phases, TermsOfWhichAFactorIsReadStay) {
   EXPECT_EQ(phases_of(KernelSpec(parts), {}).size(), 2);
 }
 
+// The input gradient of a maximum over windows of 3 with stride 2: a pixel gets what came for a window if it is the first
+// one there that is as great. Of a tap that is masked off nothing comes, wherever the greatest was.
+TEST(Phases, TermsThatAreNeutralWhateverIsReadGo) {
+  constexpr int64_t kPairs = 21;
+  SpecBuilder s;
+  const Expression u = s.axis(kPairs), v = s.axis(2), x = s.axis(2);
+  const int values = s.slot(2 * kPairs), peaks = s.slot(kPairs), firsts = s.slot(kPairs, Dtype::I32),
+            came = s.slot(kPairs);
+  const Expression window = u + v - x, tap = v - 2 * x + 1;
+  const std::vector<kernel::Mask> there{{window.gte(0) & window.lt(kPairs) & (2 * x).lt(v + 2), 0}};
+  const int sum = s.value({0, 1}, {2}, Monoid::Add,
+                          {s.load(values, 2 * u + v), s.load(peaks, window, there), SpecBuilder::number(tap),
+                           s.load(firsts, window, there), s.load(came, window, there)},
+                          [](ScalarBuilder& b, std::span<const Scalar> in) {
+                            const Scalar number = b.select(b.lt(in[0], in[1]), b.constant(Dtype::I32, 0),
+                                                           b.convert(in[2], Dtype::I32));
+                            const Scalar none = b.constant(Dtype::F32, 0);
+                            return b.select(b.lt(number, in[3]), none, in[4]);
+                          });
+  s.output(sum, u * 2 + v, 2 * kPairs);
+  const KernelSpec spec(s.parts());
+  const std::vector<KernelSpec> phases = phases_of(spec, {});
+  ASSERT_EQ(phases.size(), 2);
+  EXPECT_THAT(phases[0].result().reduced, testing::IsEmpty());
+  EXPECT_THAT(phases[1].result().reduced, testing::ElementsAre(2));
+  for (const Target& target : {avx512(), avx2()}) check_candidates(phases_schedule(), spec, {}, target, {{}});
+}
+
 TEST(Phases, OutputsWithoutTermsAreNeutral) {
   // Stride 3 and a window of 1: of three pixels one is reached.
   SpecBuilder s;
