@@ -123,7 +123,8 @@ void declare_workload(CLI::App& app, WorkloadOptions& options) {
 
 void declare_search(CLI::App& app, WorkloadOptions& options) {
   app.add_option("--mode", options.mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
-  app.add_option("--dim", options.dims, "Size of a named dim, e.g. --dim s=128");
+  app.add_option("--dim", options.dims, "Size of a named dim, e.g. --dim s=128 (may be repeated)")
+      ->allow_extra_args(false);
   app.add_option("--device", options.device, "Where to compile and run (see 'luminal env')");
   app.add_option("--math", options.math,
                  "How far numbers may change: strict (the same bits), relaxed (rounding; overflow only where "
@@ -131,7 +132,8 @@ void declare_search(CLI::App& app, WorkloadOptions& options) {
                  "of a sum add up to 2^-24 of the greatest number, 2.0e31 for f32), or fast (any identity "
                  "over the reals)")
       ->capture_default_str();
-  app.add_option("--without-rule", options.rules_off, "Do not use this law (may be repeated)");
+  app.add_option("--without-rule", options.rules_off, "Do not use this law (may be repeated)")
+      ->allow_extra_args(false);
   app.add_option("--seed", options.seed, "Of the numbers on which candidates are timed")
       ->capture_default_str();
   app.add_option("--rules", options.rules, "A file with laws of your own (see docs/adding_a_rule.md)");

@@ -39,6 +39,17 @@ TEST(Explain, FollowsALayerFromTheFormulaToMachineCode) {
                          "stage 0", "-- target source", "define ", "-- assembly", "ret"});
 }
 
+TEST(Explain, OptionsThatMayBeRepeatedLeaveTheFormulaAlone) {
+  const std::string formula = "x:f32[n,m] * 2";
+  const std::string expected = explain({formula, "--dim", "n=3", "--dim", "m=5"});
+  EXPECT_THAT(expected, HasSubstr("f32[n, m] = mul"));
+  const auto graph_of = [](const std::string& text) { return text.substr(0, text.find("\n== ")); };
+  EXPECT_EQ(graph_of(explain({"--dim", "n=3", "--dim", "m=5", formula})), graph_of(expected));
+  EXPECT_EQ(
+      graph_of(explain({"--dim", "n=3", "--dim", "m=5", "--without-rule", "kernel-slot-read", formula})),
+      graph_of(expected));
+}
+
 TEST(Explain, ThePageHoldsAllOfItAndNeedsNothingElse) {
   const test::TemporaryFolder folder;
   const auto file = folder.path() / "page.html";
