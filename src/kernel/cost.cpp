@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "kernel/axes.h"
+#include "kernel/branch.h"
 #include "kernel/one_term.h"
 #include "kernel/online.h"
 #include "scalar/typing.h"
@@ -360,7 +361,10 @@ double typical_operations(const KernelSpec& spec) {
 }
 
 double predicted_us(const KernelSpec& spec, const DimMap& dims, const MachineLimits& limits) {
-  return Costing(spec, dims).predicted_us(limits);
+  Sizes sizes = sizes_of(spec, dims);
+  if (const auto branch = branch_of(spec))
+    sizes[static_cast<size_t>(branch->axis)] *= expected_share(spec, *branch, dims);
+  return Costing(spec, dims, sizes).predicted_us(limits);
 }
 
 }  // namespace luminal::kernel

@@ -6,6 +6,7 @@
 
 #include "base/fail.h"
 #include "codegen/schedules/families.h"
+#include "codegen/schedules/inner_ways.h"
 #include "codegen/schedules/specialise.h"
 
 // Each phase of a spec (phases.h) is lowered by a family of its own; their stages follow each other.
@@ -13,61 +14,6 @@ namespace luminal::codegen {
 namespace {
 
 using kernel::KernelSpec;
-
-/// The families that may lower a phase.
-std::vector<const Schedule*> inner_families() {
-  std::vector<const Schedule*> families;
-#define LUMINAL_ADD_FAMILY(family) families.push_back(&family##_schedule());
-  LUMINAL_SCHEDULES(LUMINAL_ADD_FAMILY)
-#undef LUMINAL_ADD_FAMILY
-  std::erase(families, &phases_schedule());
-  return families;
-}
-
-/// How one phase may be lowered.
-struct Way {
-  const Schedule* family = nullptr;
-  Candidate candidate;
-};
-
-/// "2.contract.tile_m": of phase 2, which is a contraction.
-std::string prefix_of(size_t phase, const Schedule& family) {
-  return fmt::format("{}.{}.", phase, family.name);
-}
-
-void add_parameters(Parameters& all, size_t phase, const Way& way) {
-  for (const auto& [name, value] : way.candidate.parameters)
-    all.emplace(prefix_of(phase, *way.family) + name, value);
-}
-
-/// The way that the parameters name.
-Way way_of(const Parameters& all, size_t phase) {
-  for (const Schedule* family : inner_families()) {
-    const std::string prefix = prefix_of(phase, *family);
-    Way way{.family = family, .candidate = {}};
-    for (const auto& [name, value] : all)
-      if (name.starts_with(prefix)) way.candidate.parameters.emplace(name.substr(prefix.size()), value);
-    if (!way.candidate.parameters.empty()) return way;
-  }
-  throw InternalError(
-      fmt::format("[schedules] phases has no parameters for phase {}: {}", phase, to_string(all)));
-}
-
-/// The best first. `most`: 1 asks each family for its best alone.
-std::vector<Way> ways_of(const KernelSpec& phase, const Bucket& bucket, const Target& target, size_t most) {
-  std::vector<Way> ways;
-  for (const Schedule* family : inner_families()) {
-    if (most == 1) {
-      if (auto best = best_of(*family, phase, bucket, target)) ways.push_back({family, std::move(*best)});
-    } else {
-      for (Candidate& each : family->candidates(phase, bucket, target))
-        ways.push_back({family, std::move(each)});
-    }
-  }
-  std::ranges::stable_sort(ways, {}, [](const Way& way) { return way.candidate.predicted_us; });
-  if (ways.size() > most) ways.resize(most);
-  return ways;
-}
 
 /// Candidate k takes each phase's k-th way.
 std::vector<Candidate> ways_together(const KernelSpec& original, const Bucket& bucket, const Target& target,

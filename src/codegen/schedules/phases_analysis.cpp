@@ -19,17 +19,6 @@ using kernel::Value;
 constexpr int64_t kLongestAxis = 4;  ///< strides of convolutions
 constexpr int64_t kMostPhases = 16;
 
-void substitute(SpecParts& parts, std::span<const Expression> coordinates) {
-  const auto at = [&](Expression& e) { e = e.substitute_indices(coordinates); };
-  for (Value& v : parts.values)
-    for (Operand& o : v.operands) {
-      at(o.index);
-      for (kernel::Mask& m : o.masks) at(m.predicate);
-      std::erase_if(o.masks, [](const kernel::Mask& m) { return m.predicate == Expression(1); });
-    }
-  for (kernel::Output& o : parts.outputs) at(o.index);
-}
-
 /// Short axes of the outputs that decide, with reduced axes in one mask, which terms are there. No value folds over
 /// them: it would need all their places.
 AxisSet phase_axes(const KernelSpec& spec) {
@@ -123,7 +112,7 @@ void cut_reduced_axes(SpecParts& parts, Value& v) {
     }
     extent = last - first;
     variables[static_cast<size_t>(axis)] = Expression::index(axis, extent) + first;
-    substitute(parts, variables);
+    substitute_axes(parts, variables);
   }
 }
 
@@ -135,7 +124,7 @@ KernelSpec at_phase(const KernelSpec& spec, std::span<const std::pair<int, int64
     parts.extents[static_cast<size_t>(axis)] = 1;
     coordinates[static_cast<size_t>(axis)] = place;
   }
-  substitute(parts, coordinates);
+  substitute_axes(parts, coordinates);
   for (Value& v : parts.values)
     if (v.monoid) cut_reduced_axes(parts, v);
   drop_single_axes(parts);

@@ -8,6 +8,17 @@
 
 namespace luminal::codegen {
 
+void substitute_axes(kernel::SpecParts& parts, std::span<const Expression> coordinates) {
+  const auto at = [&](Expression& e) { e = e.substitute_indices(coordinates); };
+  for (kernel::Value& v : parts.values)
+    for (kernel::Operand& o : v.operands) {
+      at(o.index);
+      for (kernel::Mask& m : o.masks) at(m.predicate);
+      std::erase_if(o.masks, [](const kernel::Mask& m) { return m.predicate == Expression(1); });
+    }
+  for (kernel::Output& o : parts.outputs) at(o.index);
+}
+
 void drop_single_axes(kernel::SpecParts& parts) {
   const auto drop = [&](std::vector<int>& axes) {
     std::erase_if(axes, [&](int a) { return parts.extents[static_cast<size_t>(a)] == Expression(1); });

@@ -213,6 +213,11 @@ std::vector<MutatedKernel> subjects() {
          const GraphTensor y = conv2d(x, input(cx, {6, 3, 3, 3}), {.stride = {2, 2}, .padding = {1, 1}});
          return cx.run_pass(Autograd({x}, (y * input(cx, {2, 6, 6, 7})).sum()))[0];
        }},
+      {"experts of which some are used",
+       [=](Graph& cx) {
+         const GraphTensor y = input(cx, {7, 20, 33}).matmul(input(cx, {33, 1})).squeeze(2);
+         return cx.tensor({7, 1}, Dtype::Bool).where(y + input(cx, {7, 20}), 2);
+       }},
       {"rows of a table",
        [=](Graph& cx) {
          return cx.tensor({23}, Dtype::I64).one_hot(9).matmul(input(cx, {9, 40})) * input(cx, {40});
