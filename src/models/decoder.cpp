@@ -347,7 +347,8 @@ class Decoder::Pass {
     return project(input(gated(gate, rest)), *layer.down);
   }
 
-  /// Each expert sees all tokens; those that a token does not use count 0.
+  /// Each expert sees all tokens, and what it makes of those that do not use it is 0. So of experts that no token uses
+  /// nothing need be read (kernel/branch.h).
   [[nodiscard]] GraphTensor mixture(const Experts& experts, const GraphTensor& x) const {
     const Input in = input(x);
     const GraphTensor scores = project(in, experts.router);  // [1, T, experts]
@@ -356,9 +357,13 @@ class Decoder::Pass {
         o_.route_over_all ? scores.softmax(-1).gather_elements(2, which) : top.softmax(-1);
     const GraphTensor chosen = which.unsqueeze(-1).eq(cx_.arange(o_.experts));  // [1, T, used, experts]
     const GraphTensor share = chosen.where(shares.unsqueeze(-1), 0).sum(2).squeeze(0);  // [T, experts]
-    const GraphTensor hidden =  // [experts, T, hidden]
-        gated(project_each(in, experts.gate), project_each(in, experts.up));
-    const GraphTensor each = project_each(input(hidden), experts.down);
+    // All of these are in memory, so that the condition is read beside the sums that it spares.
+    const GraphTensor is_used =
+        chosen.cast(Dtype::F32).sum(2).squeeze(0).t().unsqueeze(2).gt(0).graph_break();
+    const auto of_used = [&](const GraphTensor& y) { return is_used.where(y, 0).graph_break(); };
+    const GraphTensor up = of_used(project_each(in, experts.up));
+    const GraphTensor hidden = of_used(gated(project_each(in, experts.gate), up));  // [experts, T, hidden]
+    const GraphTensor each = of_used(project_each(input(hidden), experts.down));
     return (each * share.t().unsqueeze(2)).sum(0).unsqueeze(0);
   }
 
