@@ -59,9 +59,27 @@ AxisSet branching_axes(const KernelSpec& spec) {
   return folds ? axes & read : 0;
 }
 
+/// Whether a place is worth a branch: its folds read much of their own, and little that other places read as well, which
+/// is then read for each place anew. (Masked rows of a product would each read all of its weights.)
+bool is_worth_it(const KernelSpec& spec, int axis, const DimMap& dims) {
+  constexpr double kLeast = 4096, kShared = 0.25;  // elements; of those
+  double own = 0, shared = 0;
+  for (const Value& v : spec.values())
+    for (const Operand& o : v.operands) {
+      if (!v.monoid || o.kind != Operand::Kind::Load) continue;
+      const AxisSet axes = axes_of(o.index);
+      double elements = 1;
+      for_each_axis(axes & ~axis_bit(axis), [&](int a) {
+        elements *= static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(dims));
+      });
+      ((axes & axis_bit(axis)) != 0 ? own : shared) += elements;
+    }
+  return own >= kLeast && shared <= kShared * own;
+}
+
 }  // namespace
 
-std::optional<Branch> branch_of(const KernelSpec& spec) {
+std::optional<Branch> branch_of(const KernelSpec& spec, const DimMap& dims) {
   constexpr int64_t kMostPlaces = 4096;
   const AxisSet branching = branching_axes(spec);
   if (branching == 0) return std::nullopt;
@@ -70,8 +88,9 @@ std::optional<Branch> branch_of(const KernelSpec& spec) {
     const AxisSet axes = axes_of(o, spec.values());
     const std::vector<int> possible = list_of(axes & branching);
     const auto extent = [&](int a) { return spec.extents()[static_cast<size_t>(a)].constant(); };
-    const auto axis = std::ranges::find_if(
-        possible, [&](int a) { return extent(a) && *extent(a) > 1 && *extent(a) <= kMostPlaces; });
+    const auto axis = std::ranges::find_if(possible, [&](int a) {
+      return extent(a) && *extent(a) > 1 && *extent(a) <= kMostPlaces && is_worth_it(spec, a, dims);
+    });
     if (axis == possible.end()) continue;
     if (auto constants = constants_without(spec, o))
       return Branch{.axis = *axis,

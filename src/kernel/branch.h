@@ -20,8 +20,9 @@ struct Branch {
   std::vector<int> others;          ///< the condition's other axes
   std::vector<uint64_t> constants;  ///< of each output where the condition does not hold, as bits
 };
-/// Nothing where there is no such condition, or no fold that differs from place to place.
-[[nodiscard]] std::optional<Branch> branch_of(const KernelSpec& spec);
+/// Nothing where there is no such condition, no fold that differs from place to place, or where places, at
+/// these sizes, are small or share most of what they read.
+[[nodiscard]] std::optional<Branch> branch_of(const KernelSpec& spec, const DimMap& dims);
 
 /// The part of the places at which a condition is likely to hold somewhere.
 [[nodiscard]] double expected_share(const KernelSpec& spec, const Branch& branch, const DimMap& dims);

@@ -362,7 +362,7 @@ double typical_operations(const KernelSpec& spec) {
 
 double predicted_us(const KernelSpec& spec, const DimMap& dims, const MachineLimits& limits) {
   Sizes sizes = sizes_of(spec, dims);
-  if (const auto branch = branch_of(spec))
+  if (const auto branch = branch_of(spec, dims))
     sizes[static_cast<size_t>(branch->axis)] *= expected_share(spec, *branch, dims);
   return Costing(spec, dims, sizes).predicted_us(limits);
 }

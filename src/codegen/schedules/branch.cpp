@@ -206,7 +206,7 @@ class BranchLowering {
 std::vector<Candidate> branch_ways(const KernelSpec& original, const Bucket& bucket, const Target& target,
                                    size_t most) {
   const KernelSpec spec = specialised(original, bucket);
-  const std::optional<Branch> branch = branch_of(spec);
+  const std::optional<Branch> branch = branch_of(spec, bucket.top());
   if (!branch) return {};
   const double share = kernel::expected_share(spec, *branch, bucket.top());
   constexpr double kNearlyAll = 0.95;
@@ -237,7 +237,7 @@ std::optional<Candidate> branch_best(const KernelSpec& spec, const Bucket& bucke
 Program branch_lower(const KernelSpec& original, const Parameters& parameters, const Bucket& bucket,
                      const Target& target) {
   const KernelSpec spec = specialised(original, bucket);
-  const std::optional<Branch> branch = branch_of(spec);
+  const std::optional<Branch> branch = branch_of(spec, bucket.top());
   LUMINAL_CHECK(branch, "no branches: {}", spec.to_string());
   const Way way = way_of(parameters, 0);
   return BranchLowering(spec, *branch, target)

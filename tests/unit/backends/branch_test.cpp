@@ -16,10 +16,10 @@
 namespace luminal::backends {
 namespace {
 
-/// Y[e,o] = where(C[e], sum i: W[e,o,i] * X[i], 5): W lies in pages of which those of places that are off may not be read.
+/// Y[e,o] = where(C[e], sum i: W[e,o,i] * X[i], 5): the pages of W that hold places which are off may not be read.
 TEST(Branch, PlacesThatAreOffAreNotRead) {
-  constexpr int64_t kPlaces = 6, kOut = 4;
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  constexpr int64_t kPlaces = 6, kOut = 32;
+  const size_t page = 8 * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const int64_t in = static_cast<int64_t>(page / sizeof(float)) / kOut;
   kernel::test::SpecBuilder s;
   const Expression e = s.axis(kPlaces), o = s.axis(kOut), i = s.axis(in);

@@ -15,7 +15,7 @@ using namespace test_cases;
 struct Experts {
   int64_t experts = 7;
   Expression rows = 1;
-  int64_t out = 20, in = 32;
+  int64_t out = 20, in = 256;
   Dtype weights = Dtype::F32;
 
   [[nodiscard]] KernelSpec spec() const {
@@ -45,20 +45,20 @@ void check(const Experts& experts, const Bucket& bucket = {}, const std::vector<
 TEST(BranchSchedule, ComputesWhatTheSpecSays) {
   check({});
   check({.rows = 3});
-  check({.experts = 2, .out = 1});
-  check({.experts = 33, .out = 3, .in = 100});
+  check({.experts = 2, .out = 1, .in = 5000});
+  check({.experts = 33, .out = 41, .in = 101});
 }
 
 TEST(BranchSchedule, TakesWeightsInBlocks) {
   for (const Dtype weights : {Dtype::Q8_0, Dtype::Q4_0, Dtype::F16})
-    for (const int64_t rows : {1, 2}) check({.rows = rows, .in = 64, .weights = weights});
+    for (const int64_t rows : {1, 2}) check({.rows = rows, .weights = weights});
 }
 
 TEST(BranchSchedule, PreparesTheWeightsOfAllPlaces) {
   int prepared = 0;
   for (const std::vector<bool>& frozen : {std::vector{true, false, true, false}, {true, true, true, true}})
     for (const Dtype weights : {Dtype::F32, Dtype::Q8_0}) {
-      const Experts experts{.rows = 4, .out = 48, .in = 64, .weights = weights};
+      const Experts experts{.rows = 4, .out = 48, .weights = weights};
       check(experts, {}, {{}}, frozen);
       const KernelSpec spec = kernel::with_frozen(experts.spec(), frozen);
       for (const Candidate& c : branch_schedule().candidates(spec, {}, avx2()))

@@ -215,7 +215,7 @@ std::vector<MutatedKernel> subjects() {
        }},
       {"experts of which some are used",
        [=](Graph& cx) {
-         const GraphTensor y = input(cx, {7, 20, 33}).matmul(input(cx, {33, 1})).squeeze(2);
+         const GraphTensor y = input(cx, {7, 20, 233}).matmul(input(cx, {233, 1})).squeeze(2);
          return cx.tensor({7, 1}, Dtype::Bool).where(y + input(cx, {7, 20}), 2);
        }},
       {"rows of a table",
