@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_map>
 #include <utility>
 
 #include "base/fail.h"
@@ -29,7 +30,10 @@ class StageText {
         d_(spelling.dialect()),
         functions_(functions),
         operation_(spelling, functions),
-        index_(spelling, functions) {}
+        index_(spelling, functions),
+        names_(stage_.value_count) {
+    for (Id id = 0; id < stage_.value_count; ++id) names_[id] = fmt::format("v{}", id);
+  }
 
   std::string run(const std::string& symbol) {
     const std::string task = variable(stage_.task_variable);
@@ -54,8 +58,11 @@ class StageText {
   void open(const std::string& head) {
     line(head.empty() ? "{" : head + " {");
     ++depth_;
+    scopes_.emplace_back();
   }
   void close() {
+    for (const std::string& key : scopes_.back()) known_.erase(key);
+    scopes_.pop_back();
     --depth_;
     line("}");
   }
@@ -134,7 +141,7 @@ class StageText {
   [[nodiscard]] int width(int lanes) const { return s_.width(lanes); }
   [[nodiscard]] int pieces(int lanes) const { return lanes / width(lanes); }
   [[nodiscard]] std::string piece_type(Type t) const { return s_.type(value_word(t.dtype), width(t.lanes)); }
-  static std::string name_of(Id id) { return fmt::format("v{}", id); }
+  [[nodiscard]] const std::string& name_of(Id id) const { return names_[id]; }
   /// The vector at hand of a value that has several: number k of them.
   [[nodiscard]] std::string piece(Id id, const std::string& k = "k") const {
     return pieces(type(id).lanes) == 1 ? name_of(id) : fmt::format("{}[{}]", name_of(id), k);
@@ -150,8 +157,22 @@ class StageText {
   void for_pieces(int count, const std::string& statement) {
     line(count == 1 ? statement : fmt::format("for (int k = 0; k < {}; ++k) {}", count, statement));
   }
+  /// Whether a value of this text is there already, by whose name `id` then goes. Of what does not depend on memory.
+  bool is_known(Id id, Type t, const std::string& text) {
+    const auto [at, fresh] =
+        known_.try_emplace(fmt::format("{} {} {}", t.lanes, piece_type(t), text), names_[id]);
+    if (fresh)
+      scopes_.back().push_back(at->first);
+    else
+      names_[id] = at->second;
+    return !fresh;
+  }
   /// A value from the text of one of its vectors.
   void define(Id id, Type t, const std::string& text) {
+    if (!is_known(id, t, text)) define_here(id, t, text);
+  }
+  /// One that must stand where it is.
+  void define_here(Id id, Type t, const std::string& text) {
     const int count = pieces(t.lanes);
     if (count == 1) return line(fmt::format("const {} {} = {};", piece_type(t), name_of(id), text));
     line(fmt::format("{} {}[{}];", piece_type(t), name_of(id), count));
@@ -159,6 +180,10 @@ class StageText {
   }
   /// A value from the text of each of its lanes.
   void define_by_lanes(Id id, Type t, const std::function<std::string(int)>& text) {
+    const std::string initial = by_lanes(t, text);
+    if (!is_known(id, t, initial)) define_whole(id, t, initial);
+  }
+  [[nodiscard]] std::string by_lanes(Type t, const std::function<std::string(int)>& text) const {
     const int w = width(t.lanes), count = pieces(t.lanes);
     std::vector<std::string> vectors;
     for (int k = 0; k < count; ++k) {
@@ -166,20 +191,23 @@ class StageText {
       for (int l = 0; l < w; ++l) lanes.push_back(text(k * w + l));
       vectors.push_back(s_.from_lanes(value_word(t.dtype), lanes));
     }
-    if (count == 1) return line(fmt::format("const {} {} = {};", piece_type(t), name_of(id), vectors[0]));
-    line(fmt::format("const {} {}[{}] = {{{}}};", piece_type(t), name_of(id), count,
-                     fmt::join(vectors, ", ")));
+    return count == 1 ? vectors[0] : fmt::format("{{{}}}", fmt::join(vectors, ", "));
+  }
+  void define_whole(Id id, Type t, const std::string& initial) {
+    const int count = pieces(t.lanes);
+    line(fmt::format("const {} {}{} = {};", piece_type(t), name_of(id),
+                     count == 1 ? "" : fmt::format("[{}]", count), initial));
   }
   /// The same, of lanes that differ by their number alone. `text`: of a lane's number and of how to name that lane of
   /// another value.
   using LaneOf = std::function<std::string(Id)>;
   using LaneText = std::function<std::string(const std::string& number, const LaneOf& lane_of)>;
-  void define_each_lane(Id id, Type t, const LaneText& text) {
+  void define_each_lane_here(Id id, Type t, const LaneText& text) {
     if (width(t.lanes) == 1 && t.lanes > 1)
-      return define(id, t, text("k", [&](Id other) { return piece(other); }));
-    define_by_lanes(id, t, [&](int number) {
-      return text(std::to_string(number), [&](Id other) { return lane(other, number); });
-    });
+      return define_here(id, t, text("k", [&](Id other) { return piece(other); }));
+    define_whole(id, t, by_lanes(t, [&](int number) {
+                   return text(std::to_string(number), [&](Id other) { return lane(other, number); });
+                 }));
   }
   void for_each_lane(Type t, const LaneText& statement) {
     if (width(t.lanes) == 1)
@@ -279,7 +307,7 @@ class StageText {
         return fmt::format("{}[{} + {}] = {};", entries, t * table.lanes, number, lane_of(from));
       });
     }
-    define_each_lane(i.result, i.type, [&](const std::string&, const LaneOf& lane_of) {
+    define_each_lane_here(i.result, i.type, [&](const std::string&, const LaneOf& lane_of) {
       return fmt::format("{}[{} & {}]", entries, lane_of(i.operands[0]), tables * table.lanes - 1);
     });
   }
@@ -326,7 +354,7 @@ class StageText {
       line(fmt::format("const {} {} = {};", s_.type(word, w / 2), name, folded(w / 2, low, high)));
       last = name;
     }
-    define(i.result, i.type, last);
+    define_here(i.result, i.type, last);
   }
 
   // --- memory ---
@@ -367,11 +395,12 @@ class StageText {
 
   void load(const Instruction& i) {
     const int w = width(i.type.lanes);
-    if (is_contiguous(i)) return define(i.result, i.type, from_memory(i, vector_load(i)));
+    if (is_contiguous(i)) return define_here(i.result, i.type, from_memory(i, vector_load(i)));
     if (i.stride == 0 && i.mask == kNone)
-      return define(i.result, i.type, s_.spread(value_word(i.type.dtype), w, element(i, index_(i.index))));
+      return define_here(i.result, i.type,
+                         s_.spread(value_word(i.type.dtype), w, element(i, index_(i.index))));
     const std::string first = index_(i.index);
-    define_each_lane(i.result, i.type, [&](const std::string& number, const LaneOf& lane_of) {
+    define_each_lane_here(i.result, i.type, [&](const std::string& number, const LaneOf& lane_of) {
       return masked(i, element(i, strided(first, number, i.stride)), lane_of);
     });
   }
@@ -424,7 +453,7 @@ class StageText {
   }
 
   void gather(const Instruction& i) {
-    define_each_lane(i.result, i.type, [&](const std::string&, const LaneOf& lane_of) {
+    define_each_lane_here(i.result, i.type, [&](const std::string&, const LaneOf& lane_of) {
       return masked(i, element(i, lane_of(i.operands[0])), lane_of);
     });
   }
@@ -469,7 +498,7 @@ class StageText {
     const std::string limit = index_(i.extent), v = variable(i.variable);
     open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", s_.type(Word::I64, 1), v, limit));
     for (size_t k = 0; k < i.carried.size(); ++k)
-      define(i.carried[k], type(i.carried[k]), piece(i.results[k]));
+      define_here(i.carried[k], type(i.carried[k]), piece(i.results[k]));
     block(i.body);
     for (size_t k = 0; k < i.next.size(); ++k)
       copy(type(i.results[k]), name_of(i.results[k]), piece(i.next[k]));
@@ -484,6 +513,9 @@ class StageText {
   Functions& functions_;
   Operations operation_;
   Indices index_;
+  std::vector<std::string> names_;                      ///< by value
+  std::unordered_map<std::string, std::string> known_;  ///< names of values by their text
+  std::vector<std::vector<std::string>> scopes_;        ///< keys of those that end with each open block
   std::string text_;
   int depth_ = 0;
 };
