@@ -1,4 +1,5 @@
 #include "backends/device.h"
+#include "backends/opencl/device.h"
 #include "luminal/reference.h"
 #include "luminal/session.h"
 #include "search/session.h"
@@ -12,6 +13,7 @@ void install_sessions() {
     register_session("reference", [] { return make_reference_session(ReferencePrecision::AsWritten); });
     register_session("reference-f64", [] { return make_reference_session(ReferencePrecision::Double); });
     backends::register_device("reference", backends::make_reference_device);
+    if (backends::has_opencl()) search::register_device("opencl", backends::make_opencl_device);
     search::register_device("null", [] { return backends::make_null_device(); });
     return true;
   }();

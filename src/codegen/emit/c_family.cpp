@@ -37,14 +37,6 @@ std::string tables_of(const Program& program, const Spelling& spelling) {
 }
 
 }  // namespace
-}  // namespace c_text
-
-Workspace local_workspace_of(const Program& program, const Dialect& dialect) {
-  Program shared = {.name = program.name, .dims = program.dims, .buffers = program.buffers};
-  for (Buffer& b : shared.buffers)
-    if (c_text::is_private(b, dialect)) b.elements = 0;
-  return workspace_of(shared, Space::Local);
-}
 
 std::vector<Parameter> parameters_of(const Program& program, const Dialect& dialect) {
   std::vector<Parameter> list;
@@ -61,6 +53,15 @@ std::vector<Parameter> parameters_of(const Program& program, const Dialect& dial
     list.push_back({Parameter::Kind::Dim, static_cast<int>(k)});
   list.push_back({Parameter::Kind::FirstTask});
   return list;
+}
+
+}  // namespace c_text
+
+Workspace local_workspace_of(const Program& program, const Dialect& dialect) {
+  Program shared = {.name = program.name, .dims = program.dims, .buffers = program.buffers};
+  for (Buffer& b : shared.buffers)
+    if (c_text::is_private(b, dialect)) b.elements = 0;
+  return workspace_of(shared, Space::Local);
 }
 
 std::string emit_c(std::span<const Program> programs, const Dialect& dialect) {

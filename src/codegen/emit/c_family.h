@@ -1,7 +1,6 @@
 #pragma once
 #include <span>
 #include <string>
-#include <vector>
 
 #include "codegen/emit/c_dialect.h"
 #include "codegen/loop_ir.h"
@@ -10,7 +9,8 @@ namespace luminal::codegen {
 
 /// Text of programs in a language of the C family: for each stage a kernel `stage_symbol(program, stage)` (llvm.h) that
 /// runs one task, or in plain C a range of them. Every operation gives the bits of the scalar interpreter, which NaN
-/// aside. A vector of the loop IR is one of the language or an array of them:
+/// aside. ParameterStyle::Listed has these, each memory as a pointer and an offset in bytes: slots and outputs, then the
+/// Shared, Prepared and Local workspace unless it is known to be empty, the dims, the first task. A vector of the loop IR is one of the language or an array of them:
 ///
 ///   const float16 v3 = vload16(0, b0_A + (1024 * i0 + 16 * i1));
 ///   const float16 v4 = (v3 * v3);
@@ -23,13 +23,5 @@ namespace luminal::codegen {
 /// Bytes of a task's own piece of Local workspace, which ParameterStyle::Listed gets as one buffer for all tasks of a
 /// launch: without the buffers that are arrays of the task's.
 [[nodiscard]] Workspace local_workspace_of(const Program& program, const Dialect& dialect);
-
-/// An argument of a kernel of ParameterStyle::Listed. A buffer is two: its memory, and an offset in bytes.
-struct Parameter {
-  enum class Kind : uint8_t { Buffer, Shared, Prepared, Local, Dim, FirstTask };
-  Kind kind = Kind::Buffer;
-  int number = 0;  ///< of a slot or output in Program::buffers, or of a dim
-};
-[[nodiscard]] std::vector<Parameter> parameters_of(const Program& program, const Dialect& dialect);
 
 }  // namespace luminal::codegen

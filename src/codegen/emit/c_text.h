@@ -134,6 +134,13 @@ class Indices {
 [[nodiscard]] std::string buffer_name(const Program& program, size_t buffer);
 /// Whether a Local buffer is an array of the task's.
 [[nodiscard]] bool is_private(const Buffer& buffer, const Dialect& dialect);
+/// An argument of a kernel of ParameterStyle::Listed. A buffer is two: its memory, and an offset in bytes.
+struct Parameter {
+  enum class Kind : uint8_t { Buffer, Shared, Prepared, Local, Dim, FirstTask };
+  Kind kind = Kind::Buffer;
+  int number = 0;  ///< of a slot or output in Program::buffers, or of a dim
+};
+[[nodiscard]] std::vector<Parameter> parameters_of(const Program& program, const Dialect& dialect);
 /// One stage as a kernel.
 [[nodiscard]] std::string stage_text(const Program& program, size_t stage, const Spelling& spelling,
                                      Functions& functions);

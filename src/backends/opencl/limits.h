@@ -1,0 +1,22 @@
+#pragma once
+#include <memory>
+
+#include "backends/device.h"
+
+namespace luminal::backends::opencl {
+
+/// What a device reaches, measured by kernels that it compiles and timed by its events.
+class Probes {
+ public:
+  explicit Probes(Device& device);
+  ~Probes();
+  /// f32 flops per us of so many tasks at the same time.
+  [[nodiscard]] double fma_rate(int tasks) const;
+  [[nodiscard]] kernel::MachineLimits limits() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace luminal::backends::opencl
