@@ -7,7 +7,10 @@ set -euo pipefail
 packages=(g++ cmake ninja-build mold pkgconf libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libxxhash-dev
           zlib1g-dev libsqlite3-dev llvm-19-dev libgtest-dev libgmock-dev libbenchmark-dev libboost-dev libgmp-dev
           libpcre2-dev libutf8proc-dev libcpp-httplib-dev)
-if [[ ${1:-} == --ci ]]; then packages+=(ccache clang-19 clang-format-19 libclang-rt-19-dev coinor-cbc python3); fi
+if [[ ${1:-} == --ci ]]; then
+  packages+=(ccache clang-19 clang-format-19 libclang-rt-19-dev coinor-cbc python3)
+  packages+=(ocl-icd-libopencl1 pocl-opencl-icd)  # an OpenCL device that every machine has
+fi
 
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: no dpkg here; install what corresponds to these Debian packages: ${packages[*]}" >&2

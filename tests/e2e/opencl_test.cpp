@@ -56,6 +56,56 @@ TEST(OpenClGraphs, MatrixProductsSoftmaxAndLayerNorm) {
   expect_reference(cx, y, Fast{});
 }
 
+TEST(OpenClGraphs, ConvolutionsAndTheirGradients) {
+  LUMINAL_NEEDS_OPENCL();
+  Graph cx;
+  const GraphTensor x = cx.tensor({2, 3, 9, 8}).set(values(2 * 3 * 9 * 8, 1));
+  const GraphTensor w = cx.tensor({5, 3, 3, 3}).set(values(5 * 3 * 3 * 3, 2));
+  const GraphTensor y = conv2d(x, w, {.stride = {2, 2}, .padding = {1, 1}}).relu();
+  const GraphTensor loss = (y * y).sum();
+  const std::vector<GraphTensor> gradients = cx.run_pass(Autograd({x, w}, loss));
+  (void)GraphTensor(gradients[0]).retrieve();
+  expect_reference(cx, GraphTensor(gradients[1]).retrieve(), Fast{}, 1e-2F);  // of magnitudes around 100
+}
+
+TEST(OpenClGraphs, AttentionOfNamedSizes) {
+  LUMINAL_NEEDS_OPENCL();
+  Graph cx;
+  GraphTensor q = cx.tensor({"n", 16}), k = cx.tensor({"n", 16});
+  const GraphTensor y = (matmul(q, k.transpose(0, 1)) * 0.25F).softmax(1).sum(0).retrieve();
+  q.set_dyn(values(11 * 16, 1), {11, 16}), k.set_dyn(values(11 * 16, 2), {11, 16});
+  expect_reference(cx, y, Fast{});
+}
+
+/// The loss of each of a few steps.
+std::vector<double> losses_on(const std::string& device) {
+  Graph cx;
+  cx.set_seed(7);
+  cx.set_device(device);
+  const nn::Linear model(cx, 12, 5);
+  GraphTensor x = cx.tensor({8, 12}), target = cx.tensor({8}, Dtype::I64);
+  const GraphTensor loss = training::cross_entropy(model.forward(x), target);
+  training::Trainer trainer(cx, model, loss, training::use<training::AdamW>({.learning_rate = 1e-2}),
+                            {.clip_norm = 1});
+  const auto feed = [&](int64_t step) {
+    x.set(values(8 * 12, static_cast<uint64_t>(step)));
+    target.set(std::vector<int64_t>{0, 1, 2, 3, 4, 0, 1, 2});
+  };
+  std::vector<double> losses;
+  trainer.fit({.steps = 4, .feed = feed, .seen = [&](const training::Trainer::Progress& p) {
+                 losses.push_back(p.loss);
+               }});
+  return losses;
+}
+
+TEST(OpenClGraphs, TrainingStepsGiveTheReferencesLosses) {
+  LUMINAL_NEEDS_OPENCL();
+  const std::vector<double> got = losses_on("opencl"), want = losses_on("reference");
+  ASSERT_EQ(got.size(), 4U);
+  EXPECT_THAT(got, testing::Pointwise(testing::DoubleNear(1e-4), want));
+  EXPECT_GT(std::abs(want[0] - want[3]), 1e-3);  // the weights have changed
+}
+
 TEST(OpenClGraphs, SearchedAndVerified) {
   LUMINAL_NEEDS_OPENCL();
   Graph cx;

@@ -13,12 +13,14 @@ using codegen::Space;
 using codegen::StageBuilder;
 using codegen::Target;
 
-/// Sizes of a probe, sorted by name: times that a task repeats its steps, steps, tasks.
-const char* const kRepeats = "repeats";
+/// Sizes of a probe, sorted by name: steps of a task, tasks, times that each repeats its steps.
 const char* const kSteps = "steps";
 const char* const kTasks = "tasks";
+const char* const kTimes = "times";
 Expression size(const char* name) { return Expression::dim(name, {.min = 1, .max = int64_t{1} << 40}); }
 
+/// Drivers deal out tasks in groups: of as many tasks as there are units PoCL gives one unit all.
+constexpr int kTasksOfAUnit = 8;
 constexpr int kSums = 12;  ///< of one step, independent: they hide the latency of an operation
 
 using Step = std::function<Id(StageBuilder& build, const Expression& place, Id sum)>;
@@ -26,7 +28,7 @@ using Step = std::function<Id(StageBuilder& build, const Expression& place, Id s
 /// Each task keeps kSums vectors and changes all of them in every step; `place` counts the vectors of all steps.
 Program probe_of(std::string name, const Target& target, const Expression& input, const Step& step) {
   const int lanes = target.lanes(4);
-  Program program{.name = std::move(name), .dims = {kRepeats, kSteps, kTasks}};
+  Program program{.name = std::move(name), .dims = {kSteps, kTasks, kTimes}};
   add_buffer(program, {"X", Space::Slot, 0, Dtype::F32, input * lanes});
   const int y = add_buffer(program, {"Y", Space::Output, 0, Dtype::F32, size(kTasks) * lanes});
   StageBuilder build(program, size(kTasks));
@@ -41,7 +43,7 @@ Program probe_of(std::string name, const Target& target, const Expression& input
                         return next;
                       });
   };
-  const std::vector<Id> sums = build.loop(size(kRepeats), LoopKind::Serial, zeros, steps);
+  const std::vector<Id> sums = build.loop(size(kTimes), LoopKind::Serial, zeros, steps);
   Id total = sums[0];
   for (size_t k = 1; k < sums.size(); ++k) total = build.compute(ScalarOp::Add, {total, sums[k]});
   build.store(y, build.task() * lanes, total);
@@ -78,7 +80,7 @@ struct Probes::State {
   /// The usual time of `launches` launches, one after the other.
   [[nodiscard]] double time_us(const Kernel& kernel, const std::vector<int64_t>& dims, int64_t input_bytes,
                                int launches = 1) const {
-    Buffer input(device, input_bytes), output(device, dims.back() * device.target().vector_bytes);
+    Buffer input(device, input_bytes), output(device, dims[1] * device.target().vector_bytes);
     const auto list = device.prepare(std::vector<ListedLaunch>(
         static_cast<size_t>(launches), {.kernel = &kernel, .dims = dims, .buffers = 2, .after = {}}));
     for (int k = 0; k < launches; ++k) {
@@ -99,13 +101,13 @@ struct Probes::State {
     return std::max(times[times.size() / 2], 1e-3);
   }
 
-  /// Bytes per us that all tasks read, each `bytes` of its own, again and again.
-  [[nodiscard]] double read_rate(int tasks, int64_t bytes) const {
-    constexpr int64_t kLeast = int64_t{16} << 20;  // of a task, for about a millisecond
-    const int64_t step = int64_t{kSums} * device.target().vector_bytes;
-    const int64_t steps = std::max<int64_t>(1, bytes / step), repeats = 1 + kLeast / (steps * step);
+  /// Bytes per us that many tasks read, each so many of its own, again and again.
+  [[nodiscard]] double read_rate(int64_t bytes, int64_t repeats) const {
+    const int64_t tasks = kTasksOfAUnit * device.target().threads;
+    const int64_t step = int64_t{kSums} * device.target().vector_bytes,
+                  steps = std::max<int64_t>(1, bytes / step);
     const int64_t all = tasks * steps * step;
-    return static_cast<double>(all * repeats) / time_us(*read, {repeats, steps, tasks}, all);
+    return static_cast<double>(all * repeats) / time_us(*read, {steps, tasks, repeats}, all);
   }
 
   Device& device;
@@ -117,11 +119,12 @@ struct Probes::State {
 Probes::Probes(Device& device) : state_(std::make_unique<State>(device)) {}
 Probes::~Probes() = default;
 
-double Probes::fma_rate(int tasks) const {
-  constexpr int64_t kRounds = 20'000;
+double Probes::fma_rate(int units) const {
+  constexpr int64_t kRounds = 5'000;  // about 30 us
   const Target& target = state_->device.target();
-  const double flops = 2.0 * kRounds * kSums * target.lanes(4) * tasks;
-  return flops / state_->time_us(*state_->fma, {1, kRounds, tasks}, target.vector_bytes);
+  const int64_t tasks = units == 1 ? 1 : kTasksOfAUnit * units;
+  const double flops = 2.0 * kRounds * kSums * target.lanes(4) * static_cast<double>(tasks);
+  return flops / state_->time_us(*state_->fma, {kRounds, tasks, 1}, target.vector_bytes);
 }
 
 kernel::MachineLimits Probes::limits() const {
@@ -135,13 +138,15 @@ kernel::MachineLimits Probes::limits() const {
   limits.one_thread_flops_per_us = fma_rate(1);
   constexpr int kLaunches = 100;
   limits.launch_us =
-      state_->time_us(*state_->fma, {1, 1, threads}, target.vector_bytes, kLaunches) / kLaunches;
-  limits.l2_bytes_per_us = state_->read_rate(threads, target.l2_bytes / 2);
+      state_->time_us(*state_->fma, {1, threads, 1}, target.vector_bytes, kLaunches) / kLaunches;
+  // What a task reads again lies in its unit's own cache, or in the last one. Beyond that nothing of a pass is left for
+  // the next one.
+  constexpr int64_t kRepeats = 8;
+  limits.l2_bytes_per_us = state_->read_rate(target.l2_bytes / 2, kRepeats);
   limits.cache_bytes_per_us =
-      state_->read_rate(threads, std::min(4 * target.l2_bytes, target.l3_bytes / (2 * threads)));
-  // Beyond the last cache nothing of a pass is left for the next one.
+      state_->read_rate(std::min(4 * target.l2_bytes, target.l3_bytes / (2 * threads)), kRepeats);
   const int64_t beyond = std::clamp<int64_t>(2 * target.l3_bytes, int64_t{64} << 20, int64_t{256} << 20);
-  limits.memory_bytes_per_us = state_->read_rate(threads, beyond / threads);
+  limits.memory_bytes_per_us = state_->read_rate(beyond / (kTasksOfAUnit * threads), 1);
   return limits;
 }
 

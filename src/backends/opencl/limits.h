@@ -10,8 +10,8 @@ class Probes {
  public:
   explicit Probes(Device& device);
   ~Probes();
-  /// f32 flops per us of so many tasks at the same time.
-  [[nodiscard]] double fma_rate(int tasks) const;
+  /// f32 flops per us of so many compute units.
+  [[nodiscard]] double fma_rate(int units) const;
   [[nodiscard]] kernel::MachineLimits limits() const;
 
  private:

@@ -10,7 +10,7 @@
 #include "support/effort.h"
 #include "support/files.h"
 #include "support/loop_programs.h"
-#include "unit/codegen/random_spec.h"
+#include "unit/codegen/family_programs.h"
 
 /// The OpenCL device against the interpreters, where the machine has a driver.
 namespace luminal::backends {
@@ -176,6 +176,33 @@ TEST(OpenCl, EveryInstructionEqualsTheLoopInterpreter) {
   std::mt19937_64 random(effort::seed(3));
   std::ranges::shuffle(programs, random);
   programs.resize(static_cast<size_t>(effort::cases(30, static_cast<int64_t>(programs.size()))));
+  for (const LoopProgram& p : programs) {
+    expect_interpreted_on(*opencl(), p);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(OpenCl, ProgramsOfEveryFamilyEqualTheLoopInterpreter) {
+  LUMINAL_NEEDS_OPENCL();
+  std::vector<LoopProgram> programs;
+  const uint64_t first = effort::seed(1);
+  for (uint64_t seed = first; seed < first + static_cast<uint64_t>(effort::cases(3, 100)); ++seed)
+    (void)add_programs(programs, codegen::test_cases::random_case(seed), opencl()->target(),
+                       effort::full_effort());
+  codegen::Target with_dots = opencl()->target();
+  with_dots.dots = true;
+  const size_t random = programs.size();
+  for (const kernel::KernelSpec& spec : codegen::test_cases::specs_of_every_family())
+    (void)add_programs(programs, {"spec", spec, {}, {{}}}, with_dots, effort::full_effort());
+  // Each takes seconds to compile: the first of every family.
+  std::set<std::string> seen;
+  const auto is_repeated = [&](const LoopProgram& p) {
+    return !seen.insert(p.what.substr(0, p.what.find(' '))).second;
+  };
+  if (!effort::full_effort())
+    programs.erase(
+        std::remove_if(programs.begin() + static_cast<std::ptrdiff_t>(random), programs.end(), is_repeated),
+        programs.end());
   for (const LoopProgram& p : programs) {
     expect_interpreted_on(*opencl(), p);
     if (testing::Test::HasFailure()) return;
@@ -353,9 +380,6 @@ TEST(OpenCl, TargetAndLimitsDescribeTheDevice) {
   EXPECT_GT(limits.memory_bytes_per_us, 100);
   EXPECT_GT(limits.cache_bytes_per_us, 100);
   EXPECT_GT(limits.launch_us, 0);
-  std::printf("flops/us %.0f (one %.0f), memory %.0f, cache %.0f, l2 %.0f B/us, launch %.2f us\n",
-              limits.flops_per_us, limits.one_thread_flops_per_us, limits.memory_bytes_per_us,
-              limits.cache_bytes_per_us, limits.l2_bytes_per_us, limits.launch_us);
 }
 
 }  // namespace

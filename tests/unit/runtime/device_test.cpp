@@ -1,4 +1,5 @@
 #include "backends/device.h"
+#include "backends/opencl/device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,8 +49,8 @@ TEST(Devices, AreFoundByName) {
   EXPECT_EQ(backends::find_device("null"), backends::find_device("null"));
   EXPECT_EQ(backends::find_device(""), backends::find_device("cpu"));
   EXPECT_EQ(error_of<DeviceError>([] { (void)backends::find_device("cpuu"); }),
-            "[device] no device 'cpuu' compiles kernels; these do: cpu, reference, null; did "
-            "you mean 'cpu'?");
+            std::string("[device] no device 'cpuu' compiles kernels; these do: cpu, reference, ") +
+                (backends::has_opencl() ? "opencl, " : "") + "null; did you mean 'cpu'?");
 }
 
 /// A list of small launches, each after the one before it.
