@@ -187,13 +187,14 @@ TEST(OpenCl, ProgramsOfEveryFamilyEqualTheLoopInterpreter) {
   std::vector<LoopProgram> programs;
   const uint64_t first = effort::seed(1);
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(effort::cases(3, 100)); ++seed)
-    (void)add_programs(programs, codegen::test_cases::random_case(seed), opencl()->target(),
-                       effort::full_effort());
+    (void)codegen::test_cases::add_programs(programs, codegen::test_cases::random_case(seed),
+                                            opencl()->target(), effort::full_effort());
   codegen::Target with_dots = opencl()->target();
   with_dots.dots = true;
   const size_t random = programs.size();
   for (const kernel::KernelSpec& spec : codegen::test_cases::specs_of_every_family())
-    (void)add_programs(programs, {"spec", spec, {}, {{}}}, with_dots, effort::full_effort());
+    (void)codegen::test_cases::add_programs(programs, {"spec", spec, {}, {{}}}, with_dots,
+                                            effort::full_effort());
   // Each takes seconds to compile: the first of every family.
   std::set<std::string> seen;
   const auto is_repeated = [&](const LoopProgram& p) {
