@@ -151,7 +151,7 @@ inline LoopProgram loops_of(codegen::LoopKind kind, int lanes) {
   const Expression n = "n";
   const int a = buffer_of(p, codegen::Space::Slot, Dtype::F32, 8 * lanes + 24);
   const int y = buffer_of(p, codegen::Space::Output, Dtype::F32, 4 * 5 * lanes);
-  const int z = buffer_of(p, codegen::Space::Output, Dtype::I64, 8);
+  const int z = buffer_of(p, codegen::Space::Output, Dtype::I64, 16);
   codegen::StageBuilder b(p, 4);
   const Expression t = b.task();
   const auto outer = b.loop(4, kind, {b.load(a, t * lanes, lanes), b.load(a, 8, lanes)},
@@ -179,8 +179,13 @@ inline LoopProgram loops_of(codegen::LoopKind kind, int lanes) {
                           [&](const Expression& i, std::span<const Id> v) {
                             return std::vector<Id>{v[1], b.compute(ScalarOp::Add, {v[0], b.index(i * i)})};
                           });
-  b.store(z, t * 2, sum[0]);
-  b.store(z, t * 2 + 1, sum[1]);
+  b.store(z, t * 4, sum[0]);
+  b.store(z, t * 4 + 1, sum[1]);
+  const auto turned = b.loop(3, kind, sum, [&](const Expression&, std::span<const Id> v) {
+    return std::vector<Id>{v[1], v[0]};  // neither may be overwritten before the other is read
+  });
+  b.store(z, t * 4 + 2, turned[0]);
+  b.store(z, t * 4 + 3, turned[1]);
   b.finish();
   return {std::move(p),
           runs_at({{{"n", 0}}, {{"n", 1}}, {{"n", 5}}}, {sampled(Dtype::F32, 8 * lanes + 24, 5)}),
@@ -215,6 +220,23 @@ inline LoopProgram stages_of() {
   std::vector<LoopProgram::Run> runs;
   for (const int64_t size : {1, 17, 1000}) runs.push_back({{{"n", size}}, {sampled(Dtype::F32, size, 6)}});
   return {std::move(p), std::move(runs), "stages"};
+}
+
+/// Vectors of a table, masked or not.
+inline LoopProgram table_of(int lanes) {
+  static constexpr int32_t kTable[] = {3, -1, 2147483647, 7, 11, 2, 5, 9, 0, 1, -8, 4, 6, 10, 12, 13, 99};
+  codegen::Program p{.name = "table", .dims = {"n"}};
+  const int y = buffer_of(p, codegen::Space::Output, Dtype::I32, 2 * lanes);
+  const int table = codegen::add_buffer(p, {.name = "T",
+                                            .space = codegen::Space::Table,
+                                            .dtype = Dtype::I32,
+                                            .elements = static_cast<int64_t>(std::size(kTable)),
+                                            .values = kTable});
+  codegen::StageBuilder b(p, 1);
+  b.store(y, 0, b.load(table, 1, lanes));
+  b.store(y, lanes, b.load(table, 1, lanes, 1, b.lane_mask(Expression("n"), lanes)));
+  b.finish();
+  return {std::move(p), runs_at({{{"n", 3}}, {{"n", 40}}}, {}), fmt::format("table in {} lanes", lanes)};
 }
 
 /// Index formulas of both signs, with divisions by dims and by numbers.
@@ -255,6 +277,7 @@ inline std::vector<LoopProgram> loop_programs() {
   for (const int lanes : {1, 4, 8, 32}) all.push_back(bytes_of(lanes));
   for (const auto kind : {codegen::LoopKind::Serial, codegen::LoopKind::Unrolled})
     for (const int lanes : {1, 8, 32}) all.push_back(loops_of(kind, lanes));
+  for (const int lanes : {1, 16}) all.push_back(table_of(lanes));
   all.push_back(formulas());
   all.push_back(stages_of());
   return all;

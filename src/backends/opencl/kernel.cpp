@@ -14,7 +14,8 @@ namespace {
 using codegen::Program;
 using codegen::Space;
 
-/// Fast forms of division and square root, which the loop IR does not have, are what drivers take by default.
+/// Drivers may round f32 quotients and square roots as they like unless told otherwise; their compilers print warnings
+/// to the terminal.
 constexpr const char* kOptions = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -w";
 
 std::string build_log(const Card& card, ProgramHandle program) {

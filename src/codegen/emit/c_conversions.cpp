@@ -46,7 +46,7 @@ std::string Operations::saturating_lines(const Vector& from, const Vector& to) c
                      chosen(fmt::format("(a < {})", least), limits.least, "high"));
 }
 
-// Halves by integer arithmetic, as the LLVM printer has them (llvm_arithmetic.cpp): they give what luminal/dtype.h gives.
+// Halves by integer arithmetic, as the LLVM printer has them (llvm_arithmetic.cpp): what luminal/dtype.h gives.
 std::string Operations::f32_of_half(const Vector& from, const std::string& a) {
   const Vector to{Dtype::F32, Word::F32, from.width};
   return call("f32_of", to, from, {a}, [&] {

@@ -15,15 +15,15 @@ enum class ParameterStyle : uint8_t {
   Listed,  ///< one by one: a pointer and an offset in bytes for each buffer, workspaces, dims, the first task
 };
 
-/// A language of the C family: a table of what differs from one to the other. The printer (c_family.h) writes the rest in
-/// their common part, in which `fma`, `sqrt`, `floor`, `rint`, `fmod` and `fabs` take floats and doubles; a preamble
+/// A language of the C family: a table of what differs from one to the other. The printer (c_family.h) writes the rest
+/// in their common part, in which `fma`, `sqrt`, `floor`, `rint`, `fmod` and `fabs` take floats and doubles; a preamble
 /// defines those that a language calls something else. Entries with {0}, {1} ... are formats.
 struct Dialect {
   std::string_view name;
   std::string_view preamble;
   std::array<std::string_view, kWordCount> types;  ///< in the order of Word
   std::string_view function;                       ///< before a function of our own
-  std::string_view table;                          ///< before a constant table
+  std::string_view table;                          ///< before a constant table, and before pointers into one
   std::string_view kernel;                         ///< before a kernel
   ParameterStyle parameters = ParameterStyle::Record;
   std::string_view global;  ///< address space of buffers

@@ -7,10 +7,11 @@
 
 namespace luminal::codegen {
 
-/// Text of programs in a language of the C family: for each stage a kernel `stage_symbol(program, stage)` (llvm.h) that
-/// runs one task, or in plain C a range of them. Every operation gives the bits of the scalar interpreter, which NaN
-/// aside. ParameterStyle::Listed has these, each memory as a pointer and an offset in bytes: slots and outputs, then the
-/// Shared, Prepared and Local workspace unless it is known to be empty, the dims, the first task. A vector of the loop IR is one of the language or an array of them:
+/// Text of programs in a language of the C family: for each stage a kernel `stage_symbol(program, stage)` (llvm.h)
+/// that runs one task, or in plain C a range of them. Every operation gives the bits of the scalar interpreter, which
+/// NaN aside. Parameters of ParameterStyle::Listed, each memory as a pointer and an offset in bytes: slots and outputs,
+/// then the Shared, Prepared and Local workspace unless it is known to be empty, the dims, the first task.
+/// A vector of the loop IR is one of the language or an array of them:
 ///
 ///   const float16 v3 = vload16(0, b0_A + (1024 * i0 + 16 * i1));
 ///   const float16 v4 = (v3 * v3);

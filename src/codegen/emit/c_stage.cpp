@@ -429,13 +429,20 @@ class StageText {
   std::string masked_function(const Instruction& i, const std::string& what) {
     const int w = width(i.type.lanes);
     const Word word = memory_word(i.type.dtype);
-    const bool loads = what == "load", is_array = is_private(buffer(i), d_);
+    const bool loads = what == "load", is_array = is_private(buffer(i), d_),
+               is_table = buffer(i).space == Space::Table;
     const std::string type = s_.type(word, w);
-    const std::string name = fmt::format("{}_{}{}", what, type, is_array ? "_private" : "");
+    const std::string name = fmt::format("{}_{}{}", what, type,
+                                         is_array   ? "_private"
+                                         : is_table ? "_table"
+                                                    : "");
     if (!functions_.is_new(name)) return name;
     const std::string all = fmt::format(fmt::runtime(d_.all), "on");
-    const std::string from = fmt::format("{}{}{} *at, const {} on", is_array ? "" : d_.global,
-                                         loads ? "const " : "", s_.type(word, 1), s_.type(Word::I8, w));
+    const std::string space = is_array   ? ""
+                              : is_table ? fmt::format("{} ", d_.table)
+                                         : std::string(d_.global);
+    const std::string from = fmt::format("{}{}{} *at, const {} on", space, loads ? "const " : "",
+                                         s_.type(word, 1), s_.type(Word::I8, w));
     std::string text =
         loads ? fmt::format("{} {} {}({}) {{\n  if ({}) return {};\n  {} value = {};\n", d_.function, type,
                             name, from, all, fmt::format(fmt::runtime(d_.load), w, "at"), type,
