@@ -28,7 +28,7 @@ kernel::SpecParts parts_at(const KernelSpec& spec, int axis, const Expression& p
   std::vector<Expression> coordinates = kernel::axis_variables(parts.extents);
   parts.extents[static_cast<size_t>(axis)] = 1;
   coordinates[static_cast<size_t>(axis)] = place;
-  substitute_axes(parts, coordinates);
+  place_axes(parts, coordinates);
   drop_single_axes(parts);
   return parts;
 }

@@ -87,10 +87,10 @@ void store_element(StageBuilder& b, const KernelSpec& spec, const AxisGroup& inn
 }
 
 /// Vectors of a spec over a grid of its elements.
-class Rows {
+class MapRows {
  public:
-  Rows(KernelSpec spec, const std::vector<int>& order, const Parameters& p, const DimMap& top,
-       const Target& target)
+  MapRows(KernelSpec spec, const std::vector<int>& order, const Parameters& p, const DimMap& top,
+          const Target& target)
       : spec_(std::move(spec)),
         lanes_(static_cast<int>(p.at("lanes"))),
         unroll_(p.at("unroll")),
@@ -146,7 +146,7 @@ Cuts cuts_along(const KernelSpec& spec, int64_t number) {
 
 Program lower_rows(const KernelSpec& spec, const Parameters& p, const DimMap& top, const Target& target) {
   const std::vector<int> order = memory_order(spec, spec.outputs()[0]);
-  std::vector<Rows> pieces;
+  std::vector<MapRows> pieces;
   if (const int64_t number = parameter_or(p, "pieces", 0); number > 0) {
     const Cuts cuts = cuts_along(spec, number);
     Target share = target;  // of a piece
@@ -157,14 +157,14 @@ Program lower_rows(const KernelSpec& spec, const Parameters& p, const DimMap& to
     pieces.emplace_back(spec, order, p, top, target);
   }
   Expression tasks = 0;
-  for (const Rows& piece : pieces) tasks += piece.tasks();
+  for (const MapRows& piece : pieces) tasks += piece.tasks();
   Program program = program_for(spec, "map");
   StageBuilder b(program, tasks);
   if (pieces.size() == 1) {
     pieces[0].lower(b, b.task());
   } else {
     Expression first = 0;
-    for (const Rows& piece : pieces) {
+    for (const MapRows& piece : pieces) {
       const Expression number = b.task() - first, here = number.gte(0) & number.lt(piece.tasks());
       b.if_true(b.compute(ScalarOp::Ne, {b.index(here), b.constant({Dtype::I64, 1}, 0)}),
                 [&] { piece.lower(b, number.max(0).min(piece.tasks() - 1)); });

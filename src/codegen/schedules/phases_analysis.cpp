@@ -112,7 +112,7 @@ void cut_reduced_axes(SpecParts& parts, Value& v) {
     }
     extent = last - first;
     variables[static_cast<size_t>(axis)] = Expression::index(axis, extent) + first;
-    substitute_axes(parts, variables);
+    place_axes(parts, variables);
   }
 }
 
@@ -124,7 +124,7 @@ KernelSpec at_phase(const KernelSpec& spec, std::span<const std::pair<int, int64
     parts.extents[static_cast<size_t>(axis)] = 1;
     coordinates[static_cast<size_t>(axis)] = place;
   }
-  substitute_axes(parts, coordinates);
+  place_axes(parts, coordinates);
   for (Value& v : parts.values)
     if (v.monoid) cut_reduced_axes(parts, v);
   drop_single_axes(parts);

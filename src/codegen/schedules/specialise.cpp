@@ -4,19 +4,16 @@
 
 #include <algorithm>
 
+#include "kernel/canonical_steps.h"
 #include "kernel/in_place.h"
 
 namespace luminal::codegen {
 
-void substitute_axes(kernel::SpecParts& parts, std::span<const Expression> coordinates) {
-  const auto at = [&](Expression& e) { e = e.substitute_indices(coordinates); };
+void place_axes(kernel::SpecParts& parts, std::span<const Expression> coordinates) {
+  kernel::substitute_axes(parts, coordinates);
   for (kernel::Value& v : parts.values)
-    for (kernel::Operand& o : v.operands) {
-      at(o.index);
-      for (kernel::Mask& m : o.masks) at(m.predicate);
+    for (kernel::Operand& o : v.operands)
       std::erase_if(o.masks, [](const kernel::Mask& m) { return m.predicate == Expression(1); });
-    }
-  for (kernel::Output& o : parts.outputs) at(o.index);
 }
 
 void drop_single_axes(kernel::SpecParts& parts) {

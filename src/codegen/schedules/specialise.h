@@ -12,7 +12,7 @@ namespace luminal::codegen {
 /// value has an axis of extent 1.
 [[nodiscard]] kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& bucket);
 /// Axis variable k becomes `coordinates[k]` in all formulas. Masks that then always hold go.
-void substitute_axes(kernel::SpecParts& parts, std::span<const Expression> coordinates);
+void place_axes(kernel::SpecParts& parts, std::span<const Expression> coordinates);
 /// Takes axes of extent 1 out of all values: no formula may mention them. A fold over nothing else becomes its body.
 void drop_single_axes(kernel::SpecParts& parts);
 /// A program with the spec's dims, slots and outputs (buffer k is slot k, outputs follow) and no stages yet.
