@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "backends/cpu/kernel_file.h"
+#include "backends/kernel_file.h"
 #include "base/hash.h"
 #include "cli/train_run.h"
 #include "formats/gzip.h"

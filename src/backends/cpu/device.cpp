@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include "backends/cpu/jit.h"
-#include "backends/cpu/kernel_file.h"
 #include "backends/host/device.h"
 #include "backends/host/native_kernel.h"
+#include "backends/kernel_file.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/machine.h"
@@ -87,19 +87,7 @@ class CpuDevice : public HostDevice {
   [[nodiscard]] std::shared_ptr<const Kernel> compile(const Program& program,
                                                       const std::string& source) override {
     if (program.native) return make_native_kernel(program);
-    KernelFile file{.host = host(), .dims = program.dims};
-    for (size_t s = 0; s < program.stages.size(); ++s) {
-      file.symbols.push_back(codegen::stage_symbol(program, s));
-      file.tasks.push_back(program.stages[s].tasks);
-    }
-    file.shared_bytes = workspace_of(program, Space::Shared).bytes;
-    file.local_bytes = workspace_of(program, Space::Local).bytes;
-    file.prepared_bytes = workspace_of(program, Space::Prepared).bytes;
-    file.preparing_stages = static_cast<int>(preparing_stages(program));
-    codegen::Preparation preparation = preparation_of(program);
-    file.preparation = preparation.hash;
-    file.prepared_slots = std::move(preparation.slots);
-    file.spent_slots = std::move(preparation.spent);
+    KernelFile file = kernel_file_of(program, host());
     file.object = compile_object(source, cpu_);
     return std::make_shared<CpuKernel>(std::move(file));
   }

@@ -6,7 +6,6 @@
 
 #include "base/fail.h"
 #include "codegen/emit/c_family.h"
-#include "codegen/emit/llvm.h"
 
 namespace luminal::backends::opencl {
 namespace {
@@ -53,23 +52,6 @@ void check_parameters(const Card& card, const Program& program) {
                       program.name, bytes, slots, program.dims.size(), card.largest_parameters);
 }
 
-KernelFile file_of(const Card& card, const Program& program) {
-  KernelFile file{.host = card.identity, .dims = program.dims};
-  for (size_t s = 0; s < program.stages.size(); ++s) {
-    file.symbols.push_back(codegen::stage_symbol(program, s));
-    file.tasks.push_back(program.stages[s].tasks);
-  }
-  file.shared_bytes = workspace_of(program, Space::Shared).bytes;
-  file.local_bytes = codegen::local_workspace_of(program, codegen::opencl_c()).bytes;
-  file.prepared_bytes = workspace_of(program, Space::Prepared).bytes;
-  file.preparing_stages = static_cast<int>(preparing_stages(program));
-  codegen::Preparation preparation = preparation_of(program);
-  file.preparation = preparation.hash;
-  file.prepared_slots = std::move(preparation.slots);
-  file.spent_slots = std::move(preparation.spent);
-  return file;
-}
-
 }  // namespace
 
 OpenClKernel::OpenClKernel(Device& device, std::shared_ptr<const Card> card, OwnedProgram program,
@@ -107,7 +89,8 @@ std::shared_ptr<const Kernel> compile_kernel(Device& device, const std::shared_p
   check(code, "clCreateProgramWithSource");
   if (build(*card, made) != kSuccess)
     throw InternalError(fmt::format("[opencl] compiling {}: {}", program.name, build_log(*card, made.get())));
-  KernelFile file = file_of(*card, program);
+  KernelFile file = kernel_file_of(program, card->identity);
+  file.local_bytes = codegen::local_workspace_of(program, codegen::opencl_c()).bytes;
   file.object = binary_of(made);
   return std::make_shared<OpenClKernel>(device, card, std::move(made), std::move(file));
 }

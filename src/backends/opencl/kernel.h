@@ -3,8 +3,8 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/cpu/kernel_file.h"
 #include "backends/device.h"
+#include "backends/kernel_file.h"
 #include "backends/opencl/driver.h"
 #include "codegen/index_code.h"
 

@@ -1,7 +1,8 @@
-#include "backends/cpu/kernel_file.h"
+#include "backends/kernel_file.h"
 
 #include "base/fail.h"
 #include "base/hash.h"
+#include "codegen/emit/llvm.h"
 
 namespace luminal::backends {
 namespace {
@@ -59,6 +60,23 @@ class Reader {
 };
 
 }  // namespace
+
+KernelFile kernel_file_of(const codegen::Program& program, std::string host) {
+  KernelFile file{.host = std::move(host), .dims = program.dims};
+  for (size_t s = 0; s < program.stages.size(); ++s) {
+    file.symbols.push_back(codegen::stage_symbol(program, s));
+    file.tasks.push_back(program.stages[s].tasks);
+  }
+  file.shared_bytes = workspace_of(program, codegen::Space::Shared).bytes;
+  file.local_bytes = workspace_of(program, codegen::Space::Local).bytes;
+  file.prepared_bytes = workspace_of(program, codegen::Space::Prepared).bytes;
+  file.preparing_stages = static_cast<int>(preparing_stages(program));
+  codegen::Preparation preparation = preparation_of(program);
+  file.preparation = preparation.hash;
+  file.prepared_slots = std::move(preparation.slots);
+  file.spent_slots = std::move(preparation.spent);
+  return file;
+}
 
 std::vector<std::byte> to_bytes(const KernelFile& file) {
   Writer body;
