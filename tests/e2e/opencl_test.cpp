@@ -5,26 +5,12 @@
 #include <random>
 
 #include "backends/device.h"
-#include "backends/opencl/device.h"
 #include "luminal/luminal.h"
+#include "support/opencl.h"
 
 /// Graphs on the OpenCL device against the reference.
 namespace luminal {
 namespace {
-
-bool has_opencl_device() {
-  static const bool has = [] {
-    if (!backends::has_opencl()) return false;
-    try {
-      return backends::find_device("opencl") != nullptr;
-    } catch (const DeviceError&) {
-      return false;
-    }
-  }();
-  return has;
-}
-#define LUMINAL_NEEDS_OPENCL() \
-  if (!has_opencl_device()) GTEST_SKIP() << "this machine has no OpenCL device (Debian: pocl-opencl-icd)"
 
 std::vector<float> values(int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);

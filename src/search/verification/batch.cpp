@@ -210,7 +210,7 @@ void verify_at_size(const Part& part, LongestReference& longest, FullRecord& rec
   const bool is_turn = !is_further_size || !options.in_parts || record.size % kOneIn == 0;
   options.deals_out = leads && is_turn;
   options.is_long = is_long(check);
-  if (is_further_size && options.is_long) options.only_turn = record.size / kOneIn;
+  if (is_further_size && options.in_parts && options.is_long) options.only_turn = record.size / kOneIn;
   std::optional<CaseVerifier> candidate;
   std::vector<int> unsampled;  // on further kinds
   const std::vector<std::string> kinds = part.kinds_at(record.size);

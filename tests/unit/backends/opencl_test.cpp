@@ -10,6 +10,7 @@
 #include "support/effort.h"
 #include "support/files.h"
 #include "support/loop_programs.h"
+#include "support/opencl.h"
 #include "unit/codegen/family_programs.h"
 
 /// The OpenCL device against the interpreters, where the machine has a driver.
@@ -22,21 +23,7 @@ using codegen::Space;
 using codegen::StageBuilder;
 using test::error_of;
 using test::LoopProgram;
-
-/// Null where no driver has a device: then tests are skipped.
-Device* opencl() {
-  static const std::shared_ptr<Device> device = []() -> std::shared_ptr<Device> {
-    if (!has_opencl()) return nullptr;
-    try {
-      return make_opencl_device();
-    } catch (const DeviceError&) {
-      return nullptr;
-    }
-  }();
-  return device.get();
-}
-#define LUMINAL_NEEDS_OPENCL() \
-  if (opencl() == nullptr) GTEST_SKIP() << "this machine has no OpenCL device (Debian: pocl-opencl-icd)"
+using test::opencl;
 
 /// Memory of the device with known bytes on both sides.
 class DeviceMemory {
