@@ -5,6 +5,7 @@
 #include <random>
 
 #include "backends/device.h"
+#include "luminal/compile_report.h"
 #include "luminal/luminal.h"
 #include "support/opencl.h"
 
@@ -99,6 +100,27 @@ TEST(OpenClGraphs, SearchedAndVerified) {
                     w = cx.tensor({40, 32}).set(values(40 * 32, 2));
   const GraphTensor y = matmul(x, w).relu().softmax(1).retrieve();
   expect_reference(cx, y, Optimal{});
+}
+
+// A driver may finish a kernel's code with its first launch, which takes some thousand times as long as this product does.
+TEST(OpenClGraphs, FirstLaunchesAreNotTimed) {
+  LUMINAL_NEEDS_OPENCL();
+  Graph cx;
+  cx.set_device("opencl");
+  const GraphTensor x = cx.tensor({64, 64}).set(values(64 * 64, 1)),
+                    w = cx.tensor({64, 64}).set(values(64 * 64, 2));
+  const GraphTensor y = matmul(x, w).retrieve();
+  const Compiled compiled = cx.compile(Optimal{});
+  const CompileReport report = compiled.details();
+  ASSERT_EQ(report.kernels.size(), 1U);
+  int timed = 0;
+  for (const KernelReport::Rejected& other : report.kernels[0].rejected) {
+    if (other.measured_us == 0) continue;
+    ++timed;
+    EXPECT_LT(other.measured_us, 500 * report.kernels[0].measured_us)
+        << other.schedule << " " << other.parameters;
+  }
+  EXPECT_GT(timed, 0);
 }
 
 }  // namespace
