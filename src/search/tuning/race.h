@@ -52,7 +52,7 @@ class Contender {
   backends::Buffer workspace_;
   std::vector<std::unique_ptr<backends::LaunchList>> lists_;  ///< by copy
   size_t next_ = 0;
-  bool is_prepared_ = false, starts_late_;
+  bool is_prepared_ = false;
   std::unique_ptr<backends::Stream> stream_;
   runtime::StreamTimer timer_;
 };
