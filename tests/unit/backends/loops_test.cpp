@@ -8,6 +8,7 @@
 #include "backends/device.h"
 #include "codegen/interpreter.h"
 #include "support/effort.h"
+#include "support/loop_programs.h"
 #include "unit/backends/launch.h"
 
 /// Every kind of instruction, loop and access as machine code against the loop interpreter.
@@ -200,42 +201,21 @@ TEST(CpuLoops, MaskedLoadsFarOutside) {
 TEST(CpuLoops, Permutations) {
   for (const Dtype d : kPlainDtypes)
     for (const int lanes : {2, 8, 16, 32}) {
-      Program p{.name = "lanes"};
-      const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = d, .elements = 2 * lanes});
-      const int n = add_buffer(
-          p, {.name = "N", .space = Space::Slot, .number = 1, .dtype = Dtype::I32, .elements = lanes});
-      const int y = add_buffer(
-          p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = d, .elements = 2 * lanes});
-      StageBuilder b(p, 1);
-      const Id low = b.load(a, 0, lanes), high = b.load(a, lanes, lanes), numbers = b.load(n, 0, lanes);
-      b.store(y, 0, b.permute(numbers, {high}));
-      b.store(y, lanes, b.permute(numbers, {low, high}));
-      b.finish();
       TensorData chosen(Dtype::I32, {lanes});
       for (int k = 0; k < lanes; ++k) chosen.as<int32_t>()[static_cast<size_t>(k)] = k * 37 - 40;
-      expect_same_at(p, {random_tensor(d, 2 * lanes, 3), chosen}, {{}},
+      expect_same_at(test::permutation_of(d, Dtype::I32, lanes, lanes).program,
+                     {random_tensor(d, 2 * lanes, 3), chosen}, {{}},
                      fmt::format("{} in {} lanes", name(d), lanes));
     }
 }
 
 TEST(CpuLoops, ShortTablesOfBytes) {
   for (const int lanes : {4, 16, 32, 64, 128}) {
-    Program p{.name = "lanes"};
-    const auto bytes = [&](const char* name, Space space, int number, int64_t elements) {
-      return add_buffer(
-          p, {.name = name, .space = space, .number = number, .dtype = Dtype::U8, .elements = elements});
-    };
-    const int t = bytes("T", Space::Slot, 0, 32), n = bytes("N", Space::Slot, 1, lanes);
-    const int y = bytes("Y", Space::Output, 0, 2 * lanes);
-    StageBuilder b(p, 1);
-    const Id low = b.load(t, 0, 16), high = b.load(t, 16, 16), numbers = b.load(n, 0, lanes);
-    b.store(y, 0, b.permute(numbers, {low}));
-    b.store(y, lanes, b.permute(numbers, {low, high}));
-    b.finish();
     TensorData chosen(Dtype::U8, {lanes});
     for (int k = 0; k < lanes; ++k)
       chosen.as<uint8_t>()[static_cast<size_t>(k)] = static_cast<uint8_t>(k * 37);
-    expect_same_at(p, {random_tensor(Dtype::U8, 32, 3), chosen}, {{}}, fmt::format("{} lanes", lanes));
+    expect_same_at(test::permutation_of(Dtype::U8, Dtype::U8, 16, lanes).program,
+                   {random_tensor(Dtype::U8, 32, 3), chosen}, {{}}, fmt::format("{} lanes", lanes));
   }
 }
 
@@ -278,45 +258,10 @@ TEST(CpuLoops, DotsOfBytes) {
 
 TEST(CpuLoops, GathersScattersShufflesAndReductions) {
   for (const Dtype d : kPlainDtypes)
-    for (const int lanes : {1, 4, 16, 32}) {
-      Program p{.name = "lanes", .dims = {"n"}};
-      const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = d, .elements = 97});
-      const int y = add_buffer(
-          p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = d, .elements = 8 * lanes + 10});
-      StageBuilder b(p, 1);
-      const Id mask = b.lane_mask(Expression("n"), lanes), off = b.compute(ScalarOp::Not, {mask});
-      const auto times = [&](int64_t factor, int64_t offset) {
-        const Id product = b.compute(ScalarOp::Mul, {b.lanes(lanes), b.broadcast(b.index(factor), lanes)});
-        return b.compute(ScalarOp::Add, {product, b.broadcast(b.index(offset), lanes)});
-      };
-      const Id plain = b.gather(a, times(3, 0)), masked = b.gather(a, times(1, 90 - lanes), mask);
-      b.store(y, 0, plain);
-      b.store(y, lanes, masked);
-      b.scatter(y, plain, times(2, 2 * lanes));
-      b.scatter(y, masked, times(2, 2 * lanes + 1), mask);
-      b.scatter(y, plain, times(2, 2 * lanes + 1), off);
-      b.store(y, 4 * lanes, b.broadcast(b.load(a, 96), lanes));
-      std::vector<int> pattern;
-      for (int l = 0; l < 2 * lanes; ++l) pattern.push_back((l * 5 + 3) % (2 * lanes));
-      b.store(y, 5 * lanes, b.shuffle(plain, masked, pattern));
-      b.store(y, 7 * lanes, b.compute(ScalarOp::Select, {mask, plain, masked}));
-      int at = 8 * lanes;
-      const bool half = d == Dtype::F16 || d == Dtype::BF16;
-      for (const ScalarOp op : {ScalarOp::Add, ScalarOp::Mul, ScalarOp::Maximum, ScalarOp::Minimum,
-                                ScalarOp::And, ScalarOp::Or, ScalarOp::Xor}) {
-        const bool bits = op == ScalarOp::And || op == ScalarOp::Or || op == ScalarOp::Xor;
-        const bool sum = op == ScalarOp::Add || op == ScalarOp::Mul;
-        const bool works = !half && (!bits || !is_float(d)) && (!sum || d != Dtype::Bool);
-        b.store(y, at++, works ? b.reduce(op, plain) : b.load(a, 5));
-      }
-      b.store(y, at++, b.load(a, 96, 1, 1, b.lane_mask(Expression("n"), 1)));
-      b.store(y, at++, b.gather(a, b.index(Expression("n") / 3), b.lane_mask(Expression("n") - 2, 1)));
-      b.store(y, at, b.load(a, 1), 1, b.lane_mask(Expression("n"), 1));
-      b.store(y, at, b.load(a, 2), 1, b.compute(ScalarOp::Not, {b.lane_mask(Expression("n"), 1)}));
-      b.finish();
-      expect_same_at(p, {random_tensor(d, 97, 3)}, {{{"n", 0}}, {{"n", 2}}, {{"n", 5}}, {{"n", 40}}},
+    for (const int lanes : {1, 4, 16, 32})
+      expect_same_at(test::lanes_of(d, lanes).program, {random_tensor(d, 97, 3)},
+                     {{{"n", 0}}, {{"n", 2}}, {{"n", 5}}, {{"n", 40}}},
                      fmt::format("{} in {} lanes", name(d), lanes));
-    }
 }
 
 TEST(CpuLoops, StreamingStoresAtAnyAddress) {
@@ -340,72 +285,18 @@ TEST(CpuLoops, StreamingStoresAtAnyAddress) {
 // --- loops ---
 
 TEST(CpuLoops, CarriedValuesBranchesAndLoopsWithoutIterations) {
-  for (const LoopKind kind : {LoopKind::Serial, LoopKind::Unrolled})
-    for (const int64_t n : {0, 1, 5}) {
-      Program p{.name = "loops", .dims = {"n"}};
-      const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .elements = 64});
-      const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .number = 0, .elements = 4 * 40});
-      const int z = add_buffer(
-          p, {.name = "Z", .space = Space::Output, .number = 1, .dtype = Dtype::I64, .elements = 8});
-      StageBuilder b(p, 4);
-      const Expression t = b.task();
-      // Two vectors that swap, a loop whose extent depends on outer ones, and a result used after the loop.
-      const auto outer = b.loop(
-          4, kind, {b.load(a, t * 8, 8), b.load(a, 8, 8)}, [&](const Expression& i, std::span<const Id> v) {
-            const auto inner = b.loop((Expression("n") - i).min(t + 2), LoopKind::Serial, {v[0]},
-                                      [&](const Expression& j, std::span<const Id> w) {
-                                        const Id x = b.load(a, t + i * 3 + j, 8);
-                                        return std::vector<Id>{b.compute(ScalarOp::Add, {w[0], x})};
-                                      });
-            return std::vector<Id>{v[1], inner[0]};
-          });
-      b.store(y, t * 40, outer[0]);
-      b.store(y, t * 40 + 8, outer[1]);
-      // Both sides of a condition, with values from outside.
-      const Id some = b.compute(ScalarOp::Lt, {b.index(t), b.index(Expression("n") / 2)});
-      const auto write = [&](double factor) {
-        b.loop(3, kind, [&](const Expression& i) {
-          const Id scaled = b.compute(ScalarOp::Mul, {outer[1], b.constant({Dtype::F32, 8}, factor)});
-          b.store(y, t * 40 + 16 + i * 8, scaled);
-        });
-      };
-      b.if_true(some, [&] { write(2); });
-      b.if_true(b.compute(ScalarOp::Not, {some}), [&] { write(-1); });
-      const auto sum =
-          b.loop(Expression("n"), LoopKind::Serial, {b.constant({Dtype::I64, 1}, 3), b.index(t)},
-                 [&](const Expression& i, std::span<const Id> v) {
-                   return std::vector<Id>{v[1], b.compute(ScalarOp::Add, {v[0], b.index(i * i)})};
-                 });
-      b.store(z, t * 2, sum[0]);
-      b.store(z, t * 2 + 1, sum[1]);
-      b.finish();
-      expect_same(p, {random_tensor(Dtype::F32, 64, 5)}, {{"n", n}}, fmt::format("n = {}", n));
-    }
+  constexpr int kLanes = 8;
+  for (const LoopKind kind : {LoopKind::Serial, LoopKind::Unrolled}) {
+    const Program p = test::loops_of(kind, kLanes).program;
+    expect_same_at(p, {random_tensor(Dtype::F32, *p.buffers[0].elements.constant(), 5)},
+                   {{{"n", 0}}, {{"n", 1}}, {{"n", 5}}}, "loops");
+  }
 }
 
 TEST(CpuLoops, StagesShareAWorkspaceAndTasksHaveTheirOwn) {
-  Program p{.name = "stages", .dims = {"n"}};
-  const Expression n = "n";
-  const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .elements = n});
-  const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .elements = n});
-  const int shared = add_buffer(p, {.name = "S", .space = Space::Shared, .elements = n});
-  const int odd = add_buffer(p, {.name = "T", .space = Space::Shared, .dtype = Dtype::I8, .elements = n});
-  const int local = add_buffer(p, {.name = "L", .space = Space::Local, .elements = n + 1});
-  const int second = add_buffer(p, {.name = "M", .space = Space::Local, .dtype = Dtype::F64, .elements = 3});
-  {
-    StageBuilder b(p, n);
-    b.store(local, n, b.load(a, b.task()));
-    b.store(second, 2, b.convert(b.load(local, n), Dtype::F64));
-    b.store(shared, b.task(), b.convert(b.load(second, 2), Dtype::F32));
-    b.store(odd, b.task(), b.convert(b.index(b.task() % 100), Dtype::I8));
-    b.finish();
-  }
-  StageBuilder b(p, n);
-  const Id other = b.load(shared, n - 1 - b.task());
-  b.store(y, b.task(), b.compute(ScalarOp::Mul, {other, b.convert(b.load(odd, b.task()), Dtype::F32)}));
-  b.finish();
   for (const int64_t size : {1, 17, 64})
-    expect_same(p, {random_tensor(Dtype::F32, size, 6)}, {{"n", size}}, fmt::format("n = {}", size));
+    expect_same(test::stages_of().program, {random_tensor(Dtype::F32, size, 6)}, {{"n", size}},
+                fmt::format("n = {}", size));
 }
 
 }  // namespace
