@@ -26,13 +26,15 @@ INLINER, CANONICAL = "src/kernel/inliner.cpp", "src/kernel/canonical.cpp"
 AXES, MASKS = "src/kernel/canonical_axes.cpp", "src/kernel/canonical_masks.cpp"
 SHARE, VALUES = "src/kernel/canonical_share.cpp", "src/kernel/canonical_values.cpp"
 ONE_TERM = "src/kernel/one_term.cpp"
+ROUTED = "src/kernel/routed.cpp"
 
 # Programs that may notice a mutant of a file, and their tests, the quickest first.
 TESTS_OF_LAWS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
                  "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
 TESTS = {LAWS: TESTS_OF_LAWS, STORE: TESTS_OF_LAWS, LANGUAGE: TESTS_OF_LAWS,
          ONLINE: {"test_kernel": "Online*:*OnlineSums.*:Compose*"},
-         IN_PLACE: {"test_kernel": "InPlace.*"}, ONE_TERM: {"test_kernel": "OneTerm.*:Canonical*"}} | dict.fromkeys(
+         IN_PLACE: {"test_kernel": "InPlace.*"}, ROUTED: {"test_kernel": "Routed.*"},
+         ONE_TERM: {"test_kernel": "OneTerm.*:Canonical*:Routed.*"}} | dict.fromkeys(
              (COMPOSE, INLINER, CANONICAL, AXES, MASKS, SHARE, VALUES),
              {"test_kernel": "Canonical*:RandomCompositions.*:RandomSiblings.*:Compose*:MergeSiblings*:Laws.*:Online*"})
 
@@ -526,7 +528,9 @@ MUTANTS = [
     (ONE_TERM, "place_where(", "a.operands[0] == b.operands[1] && ", ""),
     (ONE_TERM, "place_where(", " && a.operands[1] == b.operands[0]", ""),
     (ONE_TERM, "other_side(", " && (node_axes_[place.index] & axis_bit(axis_)) == 0", ""),
-    (ONE_TERM, "bool is_index(", " && n->dtype == Dtype::I32", ""),
+    (ONE_TERM, "place_where(", "if (place) place->is_all = false;", ""),
+    (ONE_TERM, "bool is_index(", "if (n->dtype != Dtype::I32 && n->dtype != Dtype::I64) return false;", ""),
+    (ONE_TERM, "bool is_index(", "is_narrow = is_narrow || n->dtype == Dtype::I32;", ""),
     (ONE_TERM, "bool is_index(", "o.kind == Operand::Kind::Index && ", ""),
     (ONE_TERM, "bool is_index(", "symbolic::kind_of(o.index) == symbolic::Kind::Index &&", ""),
     (ONE_TERM, "bool is_index(", "o.index.node().value == axis_ &&", ""),
@@ -539,13 +543,13 @@ MUTANTS = [
     (ONE_TERM, "ScalarFunction choice(", "made.size() == factor.index ? b.constant(n.dtype, 1) : b.make(n)", "b.make(n)",
      "A factor that is 1 where it is asked may stand there."),
     (ONE_TERM, "std::vector<Scalar> multiplied(", "n.op == ScalarOp::Mul", "arity(n.op) == 2"),
-    (ONE_TERM, "one_term_of(", "if (root.op != ScalarOp::Select) return std::nullopt;", ""),
+    (ONE_TERM, "named_term_of(", "if (root.op != ScalarOp::Select) return std::nullopt;", ""),
     (ONE_TERM, "one_term_of(", "o.kind == Operand::Kind::Value &&", "o.value >= 0 &&",
      "What is no value has none."),
-    (ONE_TERM, "one_term_of(", "if (std::ranges::any_of(v.operands, depends)) return std::nullopt;",
+    (ONE_TERM, "one_term_of(", "if (term && std::ranges::any_of(values[number].operands, depends)) return std::nullopt;",
      "static_cast<void>(depends);"),
-    (ONE_TERM, "one_term_of(", "!if_true && ", ""),
-    (ONE_TERM, "one_term_of(", "if (!if_true && !is_zero(v.body[root.operands[1]])) return std::nullopt;", ""),
+    (ONE_TERM, "named_term_of(", "!if_true && ", ""),
+    (ONE_TERM, "named_term_of(", "if (!if_true && !is_zero(v.body[root.operands[1]])) return std::nullopt;", ""),
     (ONE_TERM, "void choose_one_term(", "!sums_one_axis(value) || ", "value.reduced.empty() || "),
     (ONE_TERM, "void choose_one_term(", " || value.body[root].op != ScalarOp::Mul", "",
      "A sum of one-hot rows alone is one of choices between 1 and 0 as well."),
@@ -554,6 +558,13 @@ MUTANTS = [
     (ONE_TERM, "void choose_one_term(", "condition == factor || ", "",
      "No factor of a product is a condition itself."),
     (ONE_TERM, "void choose_one_term(", "if (!conditions.place_where(condition, true)) continue;", ""),
+    (ROUTED, "bool folds_are_terms(", "if ((wanted & ~axes_of(value.axes)) != 0) return false;", ""),
+    (ROUTED, "bool folds_are_terms(", "axis_bit(routed.term.axis) | axes_of(routed.places)", "axes_of(routed.places)"),
+    (ROUTED, "bool folds_are_terms(", "axis_bit(routed.term.axis) | axes_of(routed.places)", "axis_bit(routed.term.axis)"),
+    (ROUTED, "bool folds_are_terms(", "folds > 0", "true"),
+    (ROUTED, "bool outputs_differ_by_place(", "(places & ~axes) == 0 && ", ""),
+    (ROUTED, "bool outputs_differ_by_place(", " && (axes & axis_bit(routed.term.axis)) == 0", ""),
+    (ROUTED, "routed_of(", "|| !term->is_certain", ""),
 ]
 
 

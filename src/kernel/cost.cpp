@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "kernel/axes.h"
-#include "kernel/branch.h"
 #include "kernel/one_term.h"
 #include "kernel/online.h"
+#include "kernel/routed.h"
 #include "scalar/typing.h"
 #include "symbolic/polynomial.h"
 
@@ -72,14 +72,12 @@ class Costing {
  public:
   Costing(const KernelSpec& spec, const DimMap& dims) : Costing(spec, dims, sizes_of(spec, dims)) {}
   Costing(const KernelSpec& spec, const DimMap& dims, const Sizes& sizes)
-      : spec_(spec), dims_(dims), sizes_(sizes) {
+      : spec_(spec), dims_(dims), sizes_(sizes), computed_(sizes) {
+    if (const auto routed = routed_of(spec)) compute_named_terms(*routed);
     for (size_t k = 0; k < spec.values().size(); ++k) {
       const Value& v = spec.values()[k];
       node_axes_.push_back(kernel::node_axes(v, spec_.values()));
-      if (const auto term = one_term_of(spec.values(), k)) {
-        Pick& pick = picks_.emplace(&v, Pick{term->axis, sizes}).first->second;
-        pick.sizes[static_cast<size_t>(term->axis)] = 1;
-      }
+      if (const auto term = one_term_of(spec.values(), k)) add_pick(v, term->axis);
       reductions_ += is_fold(v) ? 1 : 0;
     }
   }
@@ -121,7 +119,18 @@ class Costing {
   /// Of a sum with one term, its axis counts one position.
   [[nodiscard]] const Sizes& sizes_in(const Value& v) const {
     const auto own = picks_.find(&v);
-    return own == picks_.end() ? sizes_ : own->second.sizes;
+    return own == picks_.end() ? computed_ : own->second.sizes;
+  }
+  void add_pick(const Value& v, int axis) {
+    Pick& pick = picks_.emplace(&v, Pick{axis, computed_}).first->second;
+    pick.sizes[static_cast<size_t>(axis)] = 1;
+  }
+  /// Each place computes one term; of what terms read, all of them together read no more than there are.
+  void compute_named_terms(const Routed& routed) {
+    double& terms = sizes_[static_cast<size_t>(routed.term.axis)];
+    terms = std::min(terms, volume(axes_of(routed.places), sizes_));
+    computed_[static_cast<size_t>(routed.term.axis)] = 1;
+    add_pick(spec_.values()[static_cast<size_t>(routed.sum)], routed.term.axis);
   }
   [[nodiscard]] bool is_fold(const Value& v) const { return v.monoid && !picks_.contains(&v); }
   /// Whether an operand is read at a computed place of its axis.
@@ -328,7 +337,8 @@ class Costing {
 
   const KernelSpec& spec_;
   const DimMap& dims_;
-  Sizes sizes_;
+  Sizes sizes_;                                  ///< of what is in memory
+  Sizes computed_;                               ///< of what is computed
   std::vector<std::vector<AxisSet>> node_axes_;  ///< by value: what each node of its body depends on
   std::vector<double> slot_bytes_;
   struct Pick {
@@ -361,10 +371,7 @@ double typical_operations(const KernelSpec& spec) {
 }
 
 double predicted_us(const KernelSpec& spec, const DimMap& dims, const MachineLimits& limits) {
-  Sizes sizes = sizes_of(spec, dims);
-  if (const auto branch = branch_of(spec, dims))
-    sizes[static_cast<size_t>(branch->axis)] *= expected_share(spec, *branch, dims);
-  return Costing(spec, dims, sizes).predicted_us(limits);
+  return Costing(spec, dims).predicted_us(limits);
 }
 
 }  // namespace luminal::kernel

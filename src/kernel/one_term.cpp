@@ -15,8 +15,12 @@ class Conditions {
   Conditions(const Value& value, int axis, std::span<const Value> values)
       : value_(value), body_(value.body), axis_(axis), node_axes_(node_axes(value, values)) {}
 
-  /// Nothing but what the axis's index has to be equal to where `condition` holds, or where it does not.
-  [[nodiscard]] std::optional<Scalar> place_where(Scalar condition, bool holds) const {
+  /// What the axis's index has to be equal to where a condition holds, or where it does not.
+  struct Place {
+    Scalar place;
+    bool is_all = true;  ///< what the condition asks for
+  };
+  [[nodiscard]] std::optional<Place> place_where(Scalar condition, bool holds) const {
     const ScalarNode& n = body_[condition];
     if (n.op == ScalarOp::Not) return place_where(n.operands[0], !holds);
     if (n.op == (holds ? ScalarOp::Eq : ScalarOp::Ne)) return other_side(n);
@@ -25,24 +29,29 @@ class Conditions {
     const ScalarNode &a = body_[n.operands[0]], &b = body_[n.operands[1]];
     const bool is_order = a.op == b.op && a.op == (holds ? ScalarOp::Le : ScalarOp::Lt);
     if (is_order && a.operands[0] == b.operands[1] && a.operands[1] == b.operands[0]) return other_side(a);
-    const auto place = place_where(n.operands[0], holds);
-    return place ? place : place_where(n.operands[1], holds);
+    auto place = place_where(n.operands[0], holds);
+    if (!place) place = place_where(n.operands[1], holds);
+    if (place) place->is_all = false;
+    return place;
   }
 
  private:
-  [[nodiscard]] std::optional<Scalar> other_side(const ScalarNode& comparison) const {
+  [[nodiscard]] std::optional<Place> other_side(const ScalarNode& comparison) const {
     for (const size_t side : {0, 1}) {
       const Scalar place = comparison.operands[1 - side];
       if (is_index(comparison.operands[side]) && (node_axes_[place.index] & axis_bit(axis_)) == 0)
-        return place;
+        return Place{place};
     }
     return std::nullopt;
   }
-  /// The axis's index, perhaps as I32 if that holds all of it.
+  /// The axis's index, perhaps converted to integers that hold all of it.
   [[nodiscard]] bool is_index(Scalar node) const {
     const ScalarNode* n = &body_[node];
-    const bool is_narrow = n->op == ScalarOp::Convert && n->dtype == Dtype::I32;
-    if (is_narrow) n = &body_[n->operands[0]];
+    bool is_narrow = false;
+    for (; n->op == ScalarOp::Convert; n = &body_[n->operands[0]]) {
+      if (n->dtype != Dtype::I32 && n->dtype != Dtype::I64) return false;
+      is_narrow = is_narrow || n->dtype == Dtype::I32;
+    }
     if (n->op != ScalarOp::Input) return false;
     const Operand& o = value_.operands[n->payload];
     return o.kind == Operand::Kind::Index && symbolic::kind_of(o.index) == symbolic::Kind::Index &&
@@ -92,28 +101,35 @@ std::vector<Scalar> multiplied(const ScalarFunction& body, Scalar root) {
   return factors;
 }
 
-std::optional<OneTerm> one_term_of(std::span<const Value> values, size_t number) {
+std::optional<OneTerm> named_term_of(std::span<const Value> values, size_t number) {
   const Value& v = values[number];
   if (!sums_one_axis(v)) return std::nullopt;
   const ScalarNode& root = v.body[v.body.outputs()[0]];
   if (root.op != ScalarOp::Select) return std::nullopt;
-  const int axis = v.reduced[0];
-  const auto depends = [&](const Operand& o) {
-    return o.kind == Operand::Kind::Value &&
-           (axes_of(values[static_cast<size_t>(o.value)].axes) & axis_bit(axis)) != 0;
-  };
-  if (std::ranges::any_of(v.operands, depends)) return std::nullopt;
   const bool if_true = is_zero(v.body[root.operands[2]]);
   if (!if_true && !is_zero(v.body[root.operands[1]])) return std::nullopt;
-  const auto place = Conditions(v, axis, values).place_where(root.operands[0], if_true);
-  if (!place) return std::nullopt;
+  const auto named = Conditions(v, v.reduced[0], values).place_where(root.operands[0], if_true);
+  if (!named) return std::nullopt;
   ScalarBuilder b;
   std::vector<Scalar> inputs;
   for (size_t k = 0; k < v.operands.size(); ++k)
     inputs.push_back(b.input(static_cast<int>(k), v.operands[k].dtype));
   const auto nodes = v.body.nodes();
-  const ScalarFunction all({nodes.begin(), nodes.end()}, {*place});
-  return OneTerm{.axis = axis, .place = b.finish(b.convert(b.inline_function(all, inputs)[0], Dtype::I64))};
+  const ScalarFunction all({nodes.begin(), nodes.end()}, {named->place});
+  return OneTerm{.axis = v.reduced[0],
+                 .place = b.finish(b.convert(b.inline_function(all, inputs)[0], Dtype::I64)),
+                 .term = root.operands[if_true ? 1 : 2],
+                 .is_certain = named->is_all};
+}
+
+std::optional<OneTerm> one_term_of(std::span<const Value> values, size_t number) {
+  auto term = named_term_of(values, number);
+  const auto depends = [&](const Operand& o) {
+    return o.kind == Operand::Kind::Value &&
+           (axes_of(values[static_cast<size_t>(o.value)].axes) & axis_bit(term->axis)) != 0;
+  };
+  if (term && std::ranges::any_of(values[number].operands, depends)) return std::nullopt;
+  return term;
 }
 
 void choose_one_term(Value& value, std::span<const Value> values, MathMode mode) {

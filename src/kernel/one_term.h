@@ -11,10 +11,14 @@ namespace luminal::kernel {
 
 ///   Y[i,j] = sum k in 50257: k == B[i] ? A[k,j] : 0      has the axis k, and the place B[i]
 struct OneTerm {
-  int axis = -1;         ///< the only one that is summed over
-  ScalarFunction place;  ///< I64, of the value's operands; the sum is 0 where it lies outside of the axis
+  int axis = -1;            ///< the only one that is summed over
+  ScalarFunction place;     ///< I64, of the value's operands; the sum is 0 where it lies outside of the axis
+  Scalar term;              ///< of the body: what the place adds
+  bool is_certain = false;  ///< it does, whatever else holds
 };
-/// Of value `number`. None where it is no such sum, or a value that it reads depends on its axis.
+/// Of value `number`. None where it is no such sum.
+[[nodiscard]] std::optional<OneTerm> named_term_of(std::span<const Value> values, size_t number);
+/// None either where a value that it reads depends on its axis, which has to be computed before its term is known.
 [[nodiscard]] std::optional<OneTerm> one_term_of(std::span<const Value> values, size_t number);
 
 /// A product with an element of a one-hot row becomes a choice between the other factors and 0, where a value sums such

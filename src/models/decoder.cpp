@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "models/activation.h"
+#include "models/expert_routes.h"
 #include "models/rounded.h"
 
 namespace luminal::models {
@@ -347,30 +348,22 @@ class Decoder::Pass {
     return project(input(gated(gate, rest)), *layer.down);
   }
 
-  /// Each expert sees all tokens, and what it makes of those that do not use it is 0. So of experts that no token uses
-  /// nothing need be read (kernel/branch.h).
+  /// Tokens go to the experts that they use.
   [[nodiscard]] GraphTensor mixture(const Experts& experts, const GraphTensor& x) const {
-    const Input in = input(x);
-    const GraphTensor scores = project(in, experts.router);  // [1, T, experts]
+    const GraphTensor scores = project(input(x), experts.router);  // [1, T, experts]
     const auto [top, which] = scores.topk(o_.experts_used);
     const GraphTensor shares =
         o_.route_over_all ? scores.softmax(-1).gather_elements(2, which) : top.softmax(-1);
-    const GraphTensor chosen = which.unsqueeze(-1).eq(cx_.arange(o_.experts));  // [1, T, used, experts]
-    const GraphTensor share = chosen.where(shares.unsqueeze(-1), 0).sum(2).squeeze(0);  // [T, experts]
-    // All of these are in memory, so that the condition is read beside the sums that it spares.
-    const GraphTensor is_used =
-        chosen.cast(Dtype::F32).sum(2).squeeze(0).t().unsqueeze(2).gt(0).graph_break();
-    const auto of_used = [&](const GraphTensor& y) { return is_used.where(y, 0).graph_break(); };
-    const GraphTensor up = of_used(project_each(in, experts.up));
-    const GraphTensor hidden = of_used(gated(project_each(in, experts.gate), up));  // [experts, T, hidden]
-    const GraphTensor each = of_used(project_each(input(hidden), experts.down));
-    return (each * share.t().unsqueeze(2)).sum(0).unsqueeze(0);
-  }
-
-  /// x [1 or experts, T, in] by each expert's weight: [experts, T, out].
-  [[nodiscard]] static GraphTensor project_each(const Input& x, const Affine& affine) {
-    const GraphTensor y = product(x, affine.weight);
-    return affine.bias ? y + widened_weight(*affine.bias).unsqueeze(1) : y;
+    const ExpertRoutes routes(which.squeeze(0), o_.experts);
+    const auto project_each = [&](const Input& in, const Affine& affine) {
+      const GraphTensor y =
+          in.beside(affine.weight).unsqueeze(1).matmul(widened_weight(affine.weight).transpose(-2, -1));
+      return routes.by_expert(affine.bias ? y + widened_weight(*affine.bias).unsqueeze(1) : y);
+    };
+    const Input in = input(routes.in_blocks(x.squeeze(0)));
+    const GraphTensor hidden = gated(project_each(in, experts.gate), project_each(in, experts.up));
+    const GraphTensor y = routes.by_token(project_each(input(hidden), experts.down));  // [T, used, size]
+    return (y * shares.squeeze(0).unsqueeze(2)).sum(1).unsqueeze(0);
   }
 
   /// `past`: a number, or one for each token.

@@ -17,7 +17,7 @@ std::vector<const Schedule*> inner_families() {
   LUMINAL_SCHEDULES(LUMINAL_ADD_FAMILY)
 #undef LUMINAL_ADD_FAMILY
   std::erase(families, &phases_schedule());
-  std::erase(families, &branch_schedule());
+  std::erase(families, &routed_schedule());
   return families;
 }
 

@@ -3,7 +3,7 @@
 
 #include "support/loop_programs.h"
 #include "unit/codegen/random_spec.h"
-#include "unit/kernel/one_term_specs.h"
+#include "unit/kernel/routed_specs.h"
 
 /// Programs of schedule families, for targets: the interpreter of the loops says what they give.
 namespace luminal::codegen::test_cases {
@@ -48,22 +48,6 @@ inline KernelSpec small_product_of_blocks(Dtype left, Dtype right) {
   return s.finish().spec;
 }
 
-/// Y[e,o] = where(C[e], sum i: W[e,o,i] * X[e,i], 2): places that a condition spares.
-inline KernelSpec spared_products() {
-  constexpr int64_t kPlaces = 7, kOut = 20, kIn = 256;
-  SpecBuilder s;
-  const Expression e = s.axis(kPlaces), o = s.axis(kOut), i = s.axis(kIn);
-  const int w = s.slot(kPlaces * kOut * kIn), x = s.slot(kPlaces * kIn), c = s.slot(kPlaces, Dtype::Bool);
-  const int sum = s.value({0, 1}, {2}, Monoid::Add,
-                          {s.load(w, (e * kOut + o) * kIn + i), s.load(x, e * kIn + i)}, product);
-  const int all = s.value({0, 1}, {}, std::nullopt, {s.load(c, e), s.read(sum)},
-                          [](ScalarBuilder& f, std::span<const Scalar> v) {
-                            return f.select(v[0], v[1], f.constant(Dtype::F32, 2));
-                          });
-  s.output(all, e * kOut + o, kPlaces * kOut);
-  return s.plain();
-}
-
 /// Between them all families take part, with packed panels, tables, stages that prepare, dots of bytes.
 inline std::vector<KernelSpec> specs_of_every_family() {
   const Conv conv{.images = 2, .channels = 3, .height = 9, .width = 8, .filters = 5, .stride = 2};
@@ -79,7 +63,7 @@ inline std::vector<KernelSpec> specs_of_every_family() {
           Attention{2, 5, 19, 8, 16, Attention::Mask::Causal}.spec().spec,
           small_product_of_blocks(Dtype::Q8_0, Dtype::Q4_0),
           small_product_of_blocks(Dtype::Q8_0, Dtype::Q8_0),
-          spared_products(),
+          kernel::test::RoutedProducts{}.spec(),
           kernel::test::element_of_each_row(7, 20, false)};
 }
 

@@ -213,10 +213,11 @@ std::vector<MutatedKernel> subjects() {
          const GraphTensor y = conv2d(x, input(cx, {6, 3, 3, 3}), {.stride = {2, 2}, .padding = {1, 1}});
          return cx.run_pass(Autograd({x}, (y * input(cx, {2, 6, 6, 7})).sum()))[0];
        }},
-      {"experts of which some are used",
+      {"experts that blocks of rows name",
        [=](Graph& cx) {
-         const GraphTensor y = input(cx, {7, 20, 233}).matmul(input(cx, {233, 1})).squeeze(2);
-         return cx.tensor({7, 1}, Dtype::Bool).where(y + input(cx, {7, 20}), 2);
+         const GraphTensor each = input(cx, {9, 1, 3, 64}).matmul(input(cx, {4, 64, 20}));
+         const GraphTensor is_own = cx.tensor({9, 1}, Dtype::I64).eq(cx.arange(4));
+         return is_own.unsqueeze(2).unsqueeze(3).where(each, 0).sum(1);
        }},
       {"rows of a table",
        [=](Graph& cx) {
