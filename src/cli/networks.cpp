@@ -158,7 +158,7 @@ Inputs build_encoder(Graph& cx, DimMap& sizes) {
   return {tokens};
 }
 
-/// As decoders compute it: each expert sees all tokens, those that do not take it count 0.
+/// Each expert sees all tokens; those that do not take it count 0.
 Inputs build_experts(Graph& cx, DimMap& sizes) {
   const int64_t tokens = taken(sizes, "tokens", 128), experts = taken(sizes, "experts", 8), taken_each = 2;
   const int64_t size = 256, hidden = 512;

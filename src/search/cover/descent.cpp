@@ -219,17 +219,17 @@ Selection Selector::run() {
     descent.settled = true;
   }
   // With prices instead of guesses classes take other fusions, which may be in each other's way where little
-  // is in memory.
-  const std::vector<char> last = descent.memory(), best_of_guesses = descent.memory_of_best();
-  const bool possible = descent.start(last) || descent.start(best_of_guesses) || descent.start(all);
+  // is in memory, and a plan that guesses made look good may be dearer than one with all in memory.
+  std::vector<char> from = descent.memory();
+  double from_us = cost_of(from);
+  if (from_us >= kImpossible) from_us = cost_of(from = descent.memory_of_best());
+  Selection unfused;
+  if (settled_plan(all, unfused, from_us) < from_us) from = all;
+  const bool possible = descent.start(from);
   LUMINAL_CHECK(possible, "{} classes and {} hosts have no plan with all in memory", forced().size(),
                 graph_.problem().hosts.size());
   descent.run();
-  Selection best = descent.result(), unfused;
-  if (settled_plan(all, unfused, best.cost_us) < best.cost_us) {
-    unfused.flips = best.flips;
-    best = std::move(unfused);
-  }
+  Selection best = descent.result();
   best.unfused_us = plan(all, unfused, kImpossible);
   return best;
 }

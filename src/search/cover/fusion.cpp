@@ -12,6 +12,7 @@
 #include "base/cancel.h"
 #include "base/hash.h"
 #include "base/team.h"
+#include "kernel/axes.h"
 
 namespace luminal::search {
 namespace {
@@ -37,7 +38,7 @@ struct Growth {
 /// follow as alternatives name them.
 struct Recorded {
   struct Surrounding {
-    double flow = 0, alone = 0;
+    double flow = 0, least = 0, alone = 0;
     bool is_given = false, is_below = false, no_recompute = false, unstored = false;
   };
   std::vector<int> expanded;  ///< classes whose alternatives were looked at, the root first
@@ -65,11 +66,13 @@ class FusionFinder {
         keep_(static_cast<size_t>(keep)) {
     const size_t count = problem.classes.size();
     flow_.assign(count, 0);
+    least_.assign(count, 0);
     alone_.assign(count, 0);
     readers_.assign(count, 0);
     sunk_.assign(count, false);
     numbers_.assign(count, {0, 0});
     for (size_t c = 0; c < count; ++c) {
+      spread_.push_back(is_spread(static_cast<int>(c)));
       sunk_[c] = problem.classes[c].wanted || problem.classes[c].alternatives.empty();
       std::set<int> read;
       for (const auto& alternative : problem.classes[c].alternatives)
@@ -100,9 +103,23 @@ class FusionFinder {
   }
 
   /// Leaves are decided in falling order. What is never in memory comes first: what is computed of it would seem
-  /// cheap while it stands among the leaves.
-  [[nodiscard]] std::pair<bool, std::tuple<int, uint64_t, uint64_t, int>> turn(int c) const {
-    return {is_unstored(c), key(c)};
+  /// cheap while it stands among the leaves. Then comes what is spread out of less (masks, rows of one-hot encodings): a
+  /// fold that reads it may be another one with it, such as a sum of one term.
+  [[nodiscard]] std::tuple<bool, bool, std::tuple<int, uint64_t, uint64_t, int>> turn(int c) const {
+    return {is_unstored(c), spread_[static_cast<size_t>(c)], key(c)};
+  }
+
+  /// Whether a class is elementwise of tensors that are small beside it.
+  [[nodiscard]] bool is_spread(int c) const {
+    constexpr double kSmall = 1.0 / 8;
+    return std::ranges::any_of(alternatives_of(c), [&](const auto& alternative) {
+      const kernel::KernelSpec& spec = store_.at(alternative.spec);
+      double read = 0;
+      for (const kernel::Slot& slot : spec.slots()) read += kernel::typical_size(slot.elements);
+      return std::ranges::none_of(spec.values(),
+                                  [](const kernel::Value& v) { return v.monoid.has_value(); }) &&
+             read <= kSmall * kernel::typical_size(spec.outputs()[0].elements);
+    });
   }
 
   [[nodiscard]] const std::vector<CoverProblem::Alternative>& alternatives_of(int c) const {
@@ -190,6 +207,7 @@ class FusionFinder {
     const auto at = static_cast<size_t>(c);
     const auto& own = problem_.classes[at];
     return {flow_[at],
+            least_[at],
             alone_[at],
             own.alternatives.empty(),
             structure_.depth[at] < structure_.depth[static_cast<size_t>(root)],
@@ -261,7 +279,8 @@ class FusionFinder {
       const Recorded::Surrounding a = surrounding(classes[i], root), &b = recorded.classes[i];
       if (a.is_given != b.is_given || a.is_below != b.is_below || a.no_recompute != b.no_recompute ||
           a.unstored != b.unstored ||
-          (i > 0 && !(about_equal(a.flow, b.flow) && about_equal(a.alone, b.alone))))
+          (i > 0 &&
+           !(about_equal(a.flow, b.flow) && about_equal(a.least, b.least) && about_equal(a.alone, b.alone))))
         return std::nullopt;
     }
     if (!is_order(recorded.order, classes)) return std::nullopt;
@@ -295,6 +314,18 @@ class FusionFinder {
     changed_.push_back(root);
     alone_[at] = merit;
     flow_[at] = is_unstored(root) ? merit : merit / std::max(1, readers_[at]);
+    least_[at] = flow_[at];
+    for (const auto& alternative : problem_.classes[at].alternatives) {
+      if (!is_elementwise(alternative)) continue;
+      double of_inputs = 0;
+      for (const int argument : alternative.arguments) of_inputs += least_[static_cast<size_t>(argument)];
+      least_[at] = std::min(least_[at], of_inputs);
+    }
+  }
+
+  [[nodiscard]] bool is_elementwise(const CoverProblem::Alternative& alternative) const {
+    return std::ranges::none_of(store_.at(alternative.spec).values(),
+                                [](const kernel::Value& v) { return v.monoid.has_value(); });
   }
 
   void grow(Growth& growth) {
@@ -312,6 +343,7 @@ class FusionFinder {
         add_compositions(growth, state, leaf, next);
         if (is_unstored(leaf)) continue;
         state.fixed.push_back(leaf);
+        state.merit += flow_[static_cast<size_t>(leaf)] - least_[static_cast<size_t>(leaf)];
         next.push_back(std::move(state));
       }
       growth.front = best(std::move(next), keep_);
@@ -429,7 +461,10 @@ class FusionFinder {
   void rate(Growing& state) {
     state.fusion.cost_us = costs_.of(state.fusion.spec);
     state.merit = state.fusion.cost_us;
-    for (const int leaf : state.fusion.leaves) state.merit += flow_[static_cast<size_t>(leaf)];
+    for (const int leaf : state.fusion.leaves) {
+      const bool is_fixed = std::ranges::find(state.fixed, leaf) != state.fixed.end();
+      state.merit += (is_fixed ? flow_ : least_)[static_cast<size_t>(leaf)];
+    }
   }
 
   /// A total order that does not know how classes are numbered.
@@ -519,9 +554,11 @@ class FusionFinder {
   std::vector<int> changed_;   ///< classes of the window whose costs for readers are new
   size_t cheapest_ = 0;        ///< of its fusions, with their shares of what they read
   std::vector<double> flow_;   ///< what a reader pays for a class, in us, if all pay the same
-  std::vector<double> alone_;  ///< and if it is the only one that needs it
+  std::vector<double> least_;  ///< and a reader that may compute it itself, as long as that is open
+  std::vector<double> alone_;  ///< what a reader pays if it is the only one that needs it
   std::vector<int> readers_;
-  std::vector<bool> sunk_;  ///< in memory whatever readers do
+  std::vector<bool> sunk_;    ///< in memory whatever readers do
+  std::vector<bool> spread_;  ///< elementwise of tensors that are small beside it
 };
 
 }  // namespace
