@@ -10,7 +10,7 @@ namespace {
 // Layout, little-endian: magic, version, XXH3 of all that follows; then each part with its length in front:
 // texts as bytes, lists as their count and parts. Formulas are Expression::to_text.
 constexpr uint32_t kMagic = 0x4b4d554c;  // "LUMK"
-constexpr uint32_t kVersion = 5;         // also raised when LaunchArguments changes
+constexpr uint32_t kVersion = 6;         // also raised when LaunchArguments changes
 
 class Writer {
  public:
@@ -66,6 +66,7 @@ KernelFile kernel_file_of(const codegen::Program& program, std::string host) {
   for (size_t s = 0; s < program.stages.size(); ++s) {
     file.symbols.push_back(codegen::stage_symbol(program, s));
     file.tasks.push_back(program.stages[s].tasks);
+    file.threads.push_back(program.stages[s].threads);
   }
   file.shared_bytes = workspace_of(program, codegen::Space::Shared).bytes;
   file.local_bytes = workspace_of(program, codegen::Space::Local).bytes;
@@ -87,6 +88,7 @@ std::vector<std::byte> to_bytes(const KernelFile& file) {
   for (size_t s = 0; s < file.tasks.size(); ++s) {
     body.text(file.symbols[s]);
     body.text(file.tasks[s].to_text());
+    body.number(static_cast<uint64_t>(file.threads[s]), 4);
   }
   body.text(file.shared_bytes.to_text());
   body.text(file.local_bytes.to_text());
@@ -123,6 +125,10 @@ KernelFile parse_kernel_file(std::span<const std::byte> bytes) {
   for (uint64_t n = r.number(4); n > 0; --n) {
     file.symbols.push_back(r.text());
     file.tasks.push_back(Expression::parse(r.text()));
+    file.threads.push_back(static_cast<int>(r.number(4)));
+    if (file.threads.back() < 1 || file.threads.back() > codegen::kMostBlockThreads)
+      fail<FormatError>("[kernel] {} threads in a block; delete the file, and it will be compiled again",
+                        file.threads.back());
   }
   file.shared_bytes = Expression::parse(r.text());
   file.local_bytes = Expression::parse(r.text());

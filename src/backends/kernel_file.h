@@ -15,6 +15,7 @@ struct KernelFile {
   std::vector<std::string> dims;     ///< sorted
   std::vector<std::string> symbols;  ///< by stage
   std::vector<Expression> tasks;     ///< by stage
+  std::vector<int> threads;          ///< by stage: of a block
   Expression shared_bytes = 0, local_bytes = 0, prepared_bytes = 0;
   int preparing_stages = 0;
   uint64_t preparation = 0;  ///< codegen::Preparation

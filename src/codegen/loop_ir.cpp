@@ -28,13 +28,19 @@ Expression variable_of(int number, const Expression& extent) {
 
 }  // namespace
 
-StageBuilder::StageBuilder(Program& program, Expression tasks)
+StageBuilder::StageBuilder(Program& program, Expression tasks, int threads)
     : program_(&program), task_(Expression::index(0, tasks)) {
   stage_.tasks = std::move(tasks);
+  stage_.threads = threads;
+  if (threads > 1) {
+    stage_.thread_variable = stage_.variable_count++;
+    thread_ = Expression::index(stage_.thread_variable, threads);
+  }
   open_.push_back(&stage_.body);
 }
 
 Expression StageBuilder::task() const { return task_; }
+Expression StageBuilder::thread() const { return thread_; }
 Type StageBuilder::type(Id id) const {
   LUMINAL_CHECK(id < stage_.types.size(), "value %{} of {}", id, stage_.types.size());
   return stage_.types[id];
@@ -289,6 +295,15 @@ void StageBuilder::if_true(Id condition, const std::function<void()>& body) {
   i.body = std::move(inside);
   append(std::move(i));
 }
+
+Id StageBuilder::holds(const Expression& condition) {
+  return compute(ScalarOp::Ne, {index(condition), constant({Dtype::I64, 1}, 0)});
+}
+void StageBuilder::if_holds(const Expression& condition, const std::function<void()>& body) {
+  if_true(holds(condition), body);
+}
+
+void StageBuilder::barrier() { append({.kind = Kind::Barrier}); }
 
 void StageBuilder::finish(bool prepares) {
   LUMINAL_CHECK(open_.size() == 1, "{} blocks are open", open_.size());

@@ -26,7 +26,20 @@
 /// carries values from one iteration to the next, which is how register tiles and accumulators are written.
 /// An extent may depend on outer variables (min(64, n - 64*i0)); its variable's range is then that of the
 /// extent's greatest value. An extent below 1 runs nothing.
+///
+/// On a target that has them, a block of threads runs each task (a work-group of OpenCL, a thread block of CUDA):
+///
+///   stage 0: task i0 in n, thread i1 in 64
+///     %0 = f32 load A[64*i0 + i1]
+///     store part[i1] = %0               // part: Space::Block
+///     barrier
+///     %1 = f32 load part[63 - i1]       // that of another thread
+///
+/// Every thread runs the whole body, at any pace; at a barrier they wait for each other. Between two barriers none may
+/// touch what another one writes. interpreter.h finds those that do.
 namespace luminal::codegen {
+
+struct Target;
 
 /// Lanes of one dtype; one lane is a scalar. Vectors may be longer than a register: targets split them.
 struct Type {
@@ -45,6 +58,7 @@ enum class Space : uint8_t {
   /// As Shared, written by preparing stages alone: what they leave there holds as long as the frozen slots hold the same,
   /// so that launches which find it there run the other stages only.
   Prepared,
+  Block,  ///< workspace of a block's threads, lost between tasks
 };
 /// A slot of a block-quantised dtype is bytes: what reads it gives u8, or u16 of two neighbours (the lower one first), and
 /// indices and strides count bytes.
@@ -58,6 +72,9 @@ struct Buffer {
   bool is_frozen = false;  ///< Slot: holds the same from launch to launch (kernel::Slot)
   std::span<const int32_t> values = {};  ///< Table: of static lifetime, i32
 };
+
+/// The most threads that a block may have on any target.
+inline constexpr int kMostBlockThreads = 1024;
 
 /// An SSA value of a stage.
 using Id = uint32_t;
@@ -90,9 +107,10 @@ struct Instruction {
     Prefetch,  ///< buffer[index] will be read soon, if it exists: a wish without an effect
     Loop,      ///< for variable in extent: body, with carried values
     If,        ///< body if the scalar Bool operand is true
+    Barrier,  ///< threads of the block go on when all have come here; what they wrote is there for all of them
   };
   Kind kind = Kind::Compute;
-  Id result = kNone;  ///< kNone for Store, Scatter, Prefetch, Loop, If
+  Id result = kNone;  ///< kNone for Store, Scatter, Prefetch, Loop, If, Barrier
   Type type;          ///< of the result, or of what is stored
   ScalarOp op = ScalarOp::Constant;
   uint64_t bits = 0;         ///< of a constant, as ScalarNode::payload; Dot4: the greatest number
@@ -118,7 +136,10 @@ struct Instruction {
 struct Stage {
   int task_variable = 0;  ///< index variable of the task number
   Expression tasks = 1;   ///< how many; over dims
-  Block body;             ///< of one task
+  int threads = 1;        ///< of the block that runs a task
+  int thread_variable =
+      -1;                 ///< index variable of the thread's number; none where a single thread runs a task
+  Block body;             ///< of one task, for each thread
   bool prepares = false;  ///< reads frozen slots alone and writes what is Prepared; such stages come first
   uint32_t value_count = 0;
   int variable_count = 1;
@@ -152,17 +173,24 @@ struct Program {
 /// Whether a program may have this name.
 [[nodiscard]] bool is_identifier(std::string_view text);
 /// Checks types, definitions before uses, unique variables and ids, buffers and spaces.
+/// Also that no thread of a block misses a barrier (barriers.h).
 /// Errors: InternalError naming the instruction and what is wrong.
 void verify(const Program& program);
+/// All of that but where barriers stand.
+void verify_statements(const Program& program);
+/// The same, and whether the target has as many threads and as much memory for a block.
+void verify(const Program& program, const Target& target);
 
 /// Builds one stage. The methods append to the innermost open block and return the new value.
 class StageBuilder {
  public:
-  StageBuilder(Program& program, Expression tasks);
+  StageBuilder(Program& program, Expression tasks, int threads = 1);
   StageBuilder(const StageBuilder&) = delete;
   StageBuilder& operator=(const StageBuilder&) = delete;
   /// The task number.
   [[nodiscard]] Expression task() const;
+  /// The thread's number in its block.
+  [[nodiscard]] Expression thread() const;
 
   [[nodiscard]] Type type(Id id) const;
   [[nodiscard]] const Program& program() const { return *program_; }
@@ -207,6 +235,9 @@ class StageBuilder {
   void loop(const Expression& extent, LoopKind kind,
             const std::function<void(const Expression& variable)>& body);
   void if_true(Id condition, const std::function<void()>& body);
+  Id holds(const Expression& condition);  ///< whether a formula is not 0
+  void if_holds(const Expression& condition, const std::function<void()>& body);
+  void barrier();
   /// Appends the stage to the program; the builder is done.
   void finish(bool prepares = false);
 
@@ -217,7 +248,7 @@ class StageBuilder {
   Program* program_;
   Stage stage_;
   std::vector<Block*> open_;
-  Expression task_;
+  Expression task_, thread_ = 0;
 };
 
 /// What an access to the buffer gives or takes, and how many of them there are: elements, or the bytes of blocks.
@@ -243,7 +274,7 @@ struct Preparation {
 };
 [[nodiscard]] Preparation preparation_of(const Program& program);
 
-/// Where the buffers of one workspace (Shared, Local or Prepared) lie: byte offsets, each a multiple of 64.
+/// Where the buffers of one workspace (Shared, Local, Prepared or Block) lie: byte offsets, each a multiple of 64.
 struct Workspace {
   std::vector<Expression> offsets;  ///< by buffer; 0 for those of other spaces
   Expression bytes = 0;

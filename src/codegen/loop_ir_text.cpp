@@ -75,6 +75,7 @@ class Printer {
       case Kind::Prefetch:
       case Kind::Loop:
       case Kind::If:
+      case Kind::Barrier:
         break;  // define nothing, or several values
     }
     return {};
@@ -103,6 +104,9 @@ class Printer {
         out += fmt::format("if {}:\n", list(i.operands));
         block(i.body, indent + 2);
         break;
+      case Kind::Barrier:
+        out += "barrier\n";
+        break;
       case Kind::Prefetch:
         out += fmt::format("prefetch {}\n", place(i));
         break;
@@ -121,7 +125,7 @@ class Printer {
 };
 
 std::string text_of(const Buffer& b) {
-  constexpr const char* kSpaces[] = {"slot", "output", "shared", "local", "table", "prepared"};
+  constexpr const char* kSpaces[] = {"slot", "output", "shared", "local", "table", "prepared", "block"};
   std::string space = kSpaces[static_cast<size_t>(b.space)];
   if (b.space == Space::Slot || b.space == Space::Output) space += fmt::format(" {}", b.number);
   // Of a table the hash: the text stands for all of the program.
@@ -140,9 +144,12 @@ std::string Program::to_string() const {
   p.out = fmt::format("kernel {}({}):\n", name, parameters);
   for (const Buffer& b : buffers) p.out += "  " + text_of(b) + "\n";
   for (size_t s = 0; s < stages.size(); ++s) {
-    p.out += fmt::format("stage {}{}: task i{} in {}\n", s, stages[s].prepares ? " (prepares)" : "",
-                         stages[s].task_variable, stages[s].tasks.to_string());
-    p.block(stages[s].body, 2);
+    const Stage& stage = stages[s];
+    p.out += fmt::format("stage {}{}: task i{} in {}", s, stage.prepares ? " (prepares)" : "",
+                         stage.task_variable, stage.tasks.to_string());
+    if (stage.threads > 1) p.out += fmt::format(", thread i{} in {}", stage.thread_variable, stage.threads);
+    p.out += "\n";
+    p.block(stage.body, 2);
   }
   if (native) p.out += fmt::format("  {}\n", native->text);
   return p.out;

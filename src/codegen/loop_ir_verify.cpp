@@ -4,7 +4,9 @@
 #include <set>
 
 #include "base/fail.h"
+#include "codegen/barriers.h"
 #include "codegen/loop_ir.h"
+#include "codegen/target.h"
 #include "scalar/typing.h"
 
 namespace luminal::codegen {
@@ -16,8 +18,8 @@ constexpr int kMaxLanes = 1024;
 std::string_view name_of(Kind kind) {
   constexpr std::string_view kNames[] = {"compute", "index",    "lanes",  "lane_mask", "broadcast", "shuffle",
                                          "permute", "dot4",     "reduce", "load",      "gather",    "store",
-                                         "scatter", "prefetch", "loop",   "if"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Kind::If) + 1);
+                                         "scatter", "prefetch", "loop",   "if",        "barrier"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Kind::Barrier) + 1);
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -35,6 +37,7 @@ class Verifier {
           stage_.value_count);
     formula(stage_.tasks);
     enter(stage_.task_variable);
+    threads();
     block(stage_.body);
   }
 
@@ -48,6 +51,13 @@ class Verifier {
                                       fmt::format(text, std::forward<Args>(args)...)));
   }
 
+  void threads() {
+    check(stage_.threads >= 1 && stage_.threads <= kMostBlockThreads, "{} threads in a block",
+          stage_.threads);
+    check((stage_.thread_variable >= 0) == (stage_.threads > 1), "variable i{} for {} threads",
+          stage_.thread_variable, stage_.threads);
+    if (stage_.threads > 1) enter(stage_.thread_variable);
+  }
   void enter(int variable) {
     check(variable >= 0 && variable < stage_.variable_count, "variable i{} of {}", variable,
           stage_.variable_count);
@@ -95,10 +105,12 @@ class Verifier {
     check(i.type.lanes >= 1 && i.type.lanes <= kMaxLanes, "{} lanes", i.type.lanes);
     check(!is_quantized(i.type.dtype), "block-quantised values have no lanes");
     const bool defines = i.kind != Kind::Store && i.kind != Kind::Scatter && i.kind != Kind::Prefetch &&
-                         i.kind != Kind::Loop && i.kind != Kind::If;
+                         i.kind != Kind::Loop && i.kind != Kind::If && i.kind != Kind::Barrier;
     check((i.result != kNone) == defines, "result %{}", i.result);
     if (i.kind == Kind::Loop) return loop(i);
     if (i.kind == Kind::If) return branch(i);
+    if (i.kind == Kind::Barrier)
+      return check(stage_.threads > 1 && i.operands.empty(), "a thread alone waits for nobody");
     if (i.kind == Kind::Load || i.kind == Kind::Gather || i.kind == Kind::Store || i.kind == Kind::Scatter ||
         i.kind == Kind::Prefetch)
       access(i);
@@ -149,6 +161,7 @@ class Verifier {
       case Kind::Prefetch:
       case Kind::Loop:
       case Kind::If:
+      case Kind::Barrier:
         break;  // have checks of their own
     }
   }
@@ -212,10 +225,12 @@ class Verifier {
     operands(i, (writes ? 1 : 0) + (by_lane ? 1 : 0));
     check(!writes || b.space != Space::Slot, "slot {} is read only", b.name);
     check(!writes || b.space != Space::Table, "table {} is read only", b.name);
-    check(!writes || (b.space == Space::Prepared) == stage_.prepares || b.space == Space::Local,
-          "a stage that {} writes {}", stage_.prepares ? "prepares" : "does not prepare", b.name);
-    check(writes || !stage_.prepares || b.space == Space::Prepared || b.space == Space::Local ||
-              b.space == Space::Table || b.is_frozen,
+    const bool is_own = b.space == Space::Local || b.space == Space::Block;
+    check(b.space != Space::Block || stage_.threads > 1, "{} belongs to a block of threads", b.name);
+    check(!writes || (b.space == Space::Prepared) == stage_.prepares || is_own, "a stage that {} writes {}",
+          stage_.prepares ? "prepares" : "does not prepare", b.name);
+    check(writes || !stage_.prepares || b.space == Space::Prepared || is_own || b.space == Space::Table ||
+              b.is_frozen,
           "a stage that prepares reads {}, which may change", b.name);
     const bool is_word = i.kind == Instruction::Kind::Load && access_width(i, b) == 2;
     check(i.type.dtype == access_dtype(b) || is_word, "{} values in {}, which has {}",
@@ -290,6 +305,8 @@ void verify_buffers(const Program& program) {
     check(b.space != Space::Table ||
               (b.dtype == Dtype::I32 && b.elements == Expression(static_cast<int64_t>(b.values.size()))),
           "table " + b.name + " is not as long as its values");
+    check(b.space != Space::Block || b.elements.constant(),
+          "buffer " + b.name + " of a block has no fixed size");
     check(b.elements.to_indices().empty(), "the size of buffer " + b.name + " uses index variables");
     for (const std::string& d : b.elements.to_symbols())
       check(std::ranges::binary_search(program.dims, d),
@@ -312,9 +329,29 @@ bool is_identifier(std::string_view text) {
          std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-void verify(const Program& program) {
+void verify_statements(const Program& program) {
   verify_buffers(program);
   for (size_t s = 0; s < program.stages.size(); ++s) Verifier(program, s).run();
+}
+
+void verify(const Program& program) {
+  verify_statements(program);
+  for (size_t s = 0; s < program.stages.size(); ++s)
+    if (const std::string problem = barrier_problem(program, program.stages[s]); !problem.empty())
+      throw InternalError(
+          fmt::format("[loop_ir] {} stage {} barrier: stands in {}", program.name, s, problem));
+}
+
+void verify(const Program& program, const Target& target) {
+  verify(program);
+  for (const Stage& stage : program.stages)
+    if (stage.threads > std::max(1, target.block_threads))
+      throw InternalError(fmt::format("[loop_ir] {}: blocks of {} threads, where {} has {} at most",
+                                      program.name, stage.threads, target.name, target.block_threads));
+  const int64_t bytes = workspace_of(program, Space::Block).bytes.exec({});
+  if (bytes > target.block_bytes)
+    throw InternalError(fmt::format("[loop_ir] {}: {} bytes for a block, where {} has {} at most",
+                                    program.name, bytes, target.name, target.block_bytes));
 }
 
 }  // namespace luminal::codegen

@@ -39,6 +39,8 @@ struct Schedule {
       lower;
   /// Its kernels are written by hand: no model knows how fast they are, nor what they may overwrite.
   bool foreign = false;
+  /// It takes specs on targets with blocks of threads alone (Target::block_threads).
+  bool for_blocks = false;
   /// The first of `candidates`, where finding it alone takes less time; may be left out.
   std::function<std::optional<Candidate>(const kernel::KernelSpec& spec, const Bucket& bucket,
                                          const Target& target)>

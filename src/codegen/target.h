@@ -17,6 +17,9 @@ struct Target {
   int vector_registers = 16;
   bool dots = false;  ///< an instruction adds the products of four bytes to each lane
   int threads = 1;
+  int block_threads = 0;    ///< that may run one task together, with barriers; 0: there are none
+  int64_t block_bytes = 0;  ///< of memory that they share
+  int block_width = 1;      ///< of them, that a unit runs at once; 1: one after the other, as a CPU does
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;  ///< per core; L3 as a whole
   [[nodiscard]] int lanes(int element_bytes) const { return vector_bytes / element_bytes; }
 };

@@ -90,6 +90,11 @@ class OpenClDevice : public Device {
     target_.vector_bytes = 4 * codegen::opencl_c().longest_vector;
     target_.vector_registers = 32;
     target_.threads = static_cast<int>(value_of<Number>(card_->id, kComputeUnits));
+    target_.block_threads = static_cast<int>(
+        std::min<size_t>(value_of<size_t>(card_->id, kMostGroupItems), codegen::kMostBlockThreads));
+    target_.block_bytes = static_cast<int64_t>(value_of<uint64_t>(card_->id, kLocalBytes));
+    // CPUs run the threads of a block one after the other, up to each barrier; what GPUs run at once differs little.
+    if ((value_of<Bits>(card_->id, kType) & kIsGpu) != 0) target_.block_width = 64;
     if (const auto cache = value_of<uint64_t>(card_->id, kCacheBytes); cache > 0)
       target_.l3_bytes = static_cast<int64_t>(cache);
   }
@@ -120,6 +125,7 @@ class OpenClDevice : public Device {
   }
   [[nodiscard]] std::shared_ptr<const Kernel> compile(const codegen::Program& program,
                                                       const std::string& source) override {
+    codegen::verify(program, target_);
     return compile_kernel(*this, card_, program, source);
   }
   using Device::compile;

@@ -22,13 +22,14 @@ using Number = uint32_t;
 
 inline constexpr Code kSuccess = 0, kDeviceNotFound = -1, kMemoryAllocationFailure = -4, kOutOfResources = -5,
                       kOutOfHostMemory = -6, kInvalidBufferSize = -61;
-inline constexpr Bits kAnyType = 0xFFFFFFFF, kReadWrite = 1 << 0, kProfiling = 1 << 1;
+inline constexpr Bits kAnyType = 0xFFFFFFFF, kReadWrite = 1 << 0, kProfiling = 1 << 1, kIsGpu = 1 << 2;
 inline constexpr Number kYes = 1, kNo = 0;
 /// Of devices and their floats.
 inline constexpr Number kComputeUnits = 0x1002, kLargestAllocation = 0x1010, kLargestParameters = 0x1017,
-                        kFloatConfig = 0x101B, kCacheBytes = 0x101E, kIsLittleEndian = 0x1026,
-                        kIsAvailable = 0x1027, kHasCompiler = 0x1028, kDeviceName = 0x102B,
-                        kDriverVersion = 0x102D, kDeviceVersion = 0x102F, kDoubleConfig = 0x1032;
+                        kMostGroupItems = 0x1004, kLocalBytes = 0x1023, kType = 0x1000, kFloatConfig = 0x101B,
+                        kCacheBytes = 0x101E, kIsLittleEndian = 0x1026, kIsAvailable = 0x1027,
+                        kHasCompiler = 0x1028, kDeviceName = 0x102B, kDriverVersion = 0x102D,
+                        kDeviceVersion = 0x102F, kDoubleConfig = 0x1032;
 inline constexpr Bits kKeepsSubnormals = 1 << 0, kHasInfinityAndNan = 1 << 1, kRoundsToNearest = 1 << 2,
                       kFusesMultiplyAdd = 1 << 5, kDividesCorrectly = 1 << 7;
 /// Of programs and events.

@@ -37,7 +37,9 @@ class OpenClKernel : public Kernel {
   [[nodiscard]] int stage_count() const { return static_cast<int>(tasks_.size()); }
   [[nodiscard]] int preparing_stages() const { return file_.preparing_stages; }
   [[nodiscard]] int64_t tasks(int stage, std::span<const int64_t> dims) const;
-  /// Workspace of one task.
+  /// Of the block that runs a task of the stage.
+  [[nodiscard]] int threads(int stage) const { return file_.threads.at(static_cast<size_t>(stage)); }
+  /// Workspace of one thread.
   [[nodiscard]] int64_t local_bytes(std::span<const int64_t> dims) const { return local_(dims); }
   /// Which workspaces are parameters of the stages (codegen::emit_c).
   [[nodiscard]] bool has_shared() const { return file_.shared_bytes.constant() != 0; }

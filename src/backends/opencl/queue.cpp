@@ -27,10 +27,11 @@ class OpenClList : public LaunchList {
       for (int s = first; s < last; ++s) {
         const int64_t tasks = launch.kernel->tasks(s, launch.dims);
         if (tasks == 0) continue;
-        launch.stages.push_back({launch.kernel->stage(s), tasks});
+        const int threads = launch.kernel->threads(s);
+        launch.stages.push_back({launch.kernel->stage(s), tasks, static_cast<size_t>(threads)});
         if (launch.kernel->has_local())
-          scratch_bytes_ =
-              std::max(scratch_bytes_, std::min(tasks, at_once_) * launch.kernel->local_bytes(launch.dims));
+          scratch_bytes_ = std::max(
+              scratch_bytes_, std::min(tasks, at_once_) * threads * launch.kernel->local_bytes(launch.dims));
       }
     }
   }
@@ -53,10 +54,9 @@ class OpenClList : public LaunchList {
       const int64_t most = launch.kernel->has_local() ? at_once_ : stage.tasks;
       for (int64_t begin = 0; begin < stage.tasks; begin += most) {
         set(stage.kernel.get(), last, begin);
-        const auto count = static_cast<size_t>(std::min(most, stage.tasks - begin));
-        constexpr size_t kLocal = 1;  // as the kernels' attribute says
-        check(driver().clEnqueueNDRangeKernel(queue, stage.kernel.get(), 1, nullptr, &count, &kLocal, 0,
-                                              nullptr, nullptr),
+        const size_t count = static_cast<size_t>(std::min(most, stage.tasks - begin)) * stage.threads;
+        check(driver().clEnqueueNDRangeKernel(queue, stage.kernel.get(), 1, nullptr, &count, &stage.threads,
+                                              0, nullptr, nullptr),
               "clEnqueueNDRangeKernel");
       }
     }
@@ -66,6 +66,7 @@ class OpenClList : public LaunchList {
   struct StageLaunch {
     OwnedKernel kernel;
     int64_t tasks;
+    size_t threads;  ///< of a block, as the kernel's attribute says
   };
   struct Launch {
     const OpenClKernel* kernel = nullptr;

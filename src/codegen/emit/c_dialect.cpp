@@ -35,7 +35,7 @@ static inline int64_t as_int64_t(double a) { int64_t to; memcpy(&to, &a, sizeof 
 }
 
 const Dialect& opencl_c() {
-  // Tasks are chunks of work, as the threads of a CPU take them: each is a work-group of its own.
+  // A task is a work-group: of one work-item, as the threads of a CPU take tasks, or of a block's threads.
   static constexpr Dialect kDialect{
       .name = "OpenCL C",
       .preamble = R"(#pragma OPENCL FP_CONTRACT OFF
@@ -46,11 +46,14 @@ const Dialect& opencl_c() {
       .types = {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double"},
       .function = "static inline",
       .table = "__constant",
-      .kernel = "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void",
+      .kernel = "__kernel __attribute__((reqd_work_group_size({0}, 1, 1))) void",
       .parameters = ParameterStyle::Listed,
       .global = "__global ",
-      .tasks = "const {0} {1} = begin + ({0})get_global_id(0);",
+      .tasks = "const {0} {1} = begin + ({0})get_group_id(0);",
       .item = "get_global_id(0)",
+      .thread = "get_local_id(0)",
+      .block = "__local ",
+      .barrier = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
       .most_private_bytes = 4096,
       .unroll = "#pragma unroll",
       .bits = "as_{0}({1})",

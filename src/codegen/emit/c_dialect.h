@@ -24,12 +24,15 @@ struct Dialect {
   std::array<std::string_view, kWordCount> types;  ///< in the order of Word
   std::string_view function;                       ///< before a function of our own
   std::string_view table;                          ///< before a constant table, and before pointers into one
-  std::string_view kernel;                         ///< before a kernel
+  std::string_view kernel;                         ///< before a kernel; {0}: threads of its blocks
   ParameterStyle parameters = ParameterStyle::Record;
   std::string_view global;  ///< address space of buffers
   std::string_view tasks;   ///< before the block that runs one task; {0}: type of an index, {1}: its name
   std::string_view
       item;  ///< number of the work-item within its launch: it has its own piece of Local workspace
+  std::string_view thread;   ///< the work-item's number in its block; empty where the language has no blocks
+  std::string_view block;    ///< address space of memory of a block
+  std::string_view barrier;  ///< orders accesses to the memory of the block and of the launch
   int64_t most_private_bytes = 0;  ///< of a Local buffer that is an array of the task's
   std::string_view unroll;         ///< a line before loops that are to be unrolled
   std::string_view bits;           ///< {1} as type {0} of the same size

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/fail.h"
@@ -72,6 +73,10 @@ std::string emit_c(std::span<const Program> programs, const Dialect& dialect) {
     if (program.native)
       throw InternalError(fmt::format("[c] {} is native code, which has no loops to print", program.name));
     verify(program);
+    if (dialect.thread.empty() &&
+        std::ranges::any_of(program.stages, [](const Stage& stage) { return stage.threads > 1; }))
+      throw InternalError(fmt::format("[c] {} runs tasks by blocks of threads, which {} has not",
+                                      program.name, dialect.name));
     kernels += c_text::tables_of(program, spelling);
     for (size_t s = 0; s < program.stages.size(); ++s)
       kernels += c_text::stage_text(program, s, spelling, functions);

@@ -17,7 +17,8 @@ namespace luminal::codegen {
 ///   const float16 v4 = (v3 * v3);
 ///   vstore16(v4, 0, b1_Y + (1024 * i0 + 16 * i1));
 ///
-/// The names of several programs differ. Errors: InternalError if one is native code, which has no text.
+/// The names of several programs differ. Errors: InternalError if one is native code, which has no text, or runs tasks by
+/// blocks of threads in a language without them (plain C: a function runs one thread to its end, and no barrier).
 [[nodiscard]] std::string emit_c(std::span<const Program> programs, const Dialect& dialect);
 [[nodiscard]] std::string emit_c(const Program& program, const Dialect& dialect);
 

@@ -37,10 +37,14 @@ class StageText {
 
   std::string run(const std::string& symbol) {
     const std::string task = variable(stage_.task_variable);
-    open(fmt::format("{} {}({})", d_.kernel, symbol, parameters()));
+    open(
+        fmt::format("{} {}({})", fmt::format(fmt::runtime(d_.kernel), stage_.threads), symbol, parameters()));
     for (size_t k = 0; k < program_.dims.size(); ++k) name_dim(k);
     for (size_t k = 0; k < program_.buffers.size(); ++k) name_buffer(k);
     line(fmt::format(fmt::runtime(d_.tasks), s_.type(Word::I64, 1), task));
+    if (stage_.threads > 1)
+      line(fmt::format("const {0} {1} = ({0}){2};", s_.type(Word::I64, 1), variable(stage_.thread_variable),
+                       d_.thread));
     open("");
     block(stage_.body);
     close();
@@ -105,7 +109,10 @@ class StageText {
   void name_buffer(size_t k) {
     const Buffer& b = program_.buffers[k];
     const std::string element = s_.type(element_word(b), 1), name = buffer_name(program_, k);
-    if (b.space == Space::Table) return;
+    if (b.space == Space::Table || (b.space == Space::Block && stage_.threads == 1)) return;
+    if (b.space == Space::Block)
+      return line(
+          fmt::format("{}{} {}[{}];", d_.block, element, name, std::max<int64_t>(1, *b.elements.constant())));
     if (is_private(b, d_))
       return line(fmt::format("{} {}[{}];", element, name, std::max<int64_t>(1, *b.elements.constant())));
     const std::string type =
@@ -129,6 +136,7 @@ class StageText {
       case Space::Slot:
       case Space::Output:
       case Space::Table:
+      case Space::Block:
         break;
     }
     return d_.parameters == ParameterStyle::Record ? fmt::format("arguments->buffers[{}]", k)
@@ -266,6 +274,8 @@ class StageText {
         open(fmt::format("if ({})", name_of(i.operands[0])));
         block(i.body);
         return close();
+      case Kind::Barrier:
+        return line(std::string(d_.barrier));
     }
   }
 
@@ -430,17 +440,18 @@ class StageText {
     const int w = width(i.type.lanes);
     const Word word = memory_word(i.type.dtype);
     const bool loads = what == "load", is_array = is_private(buffer(i), d_),
-               is_table = buffer(i).space == Space::Table;
+               is_table = buffer(i).space == Space::Table, is_block = buffer(i).space == Space::Block;
     const std::string type = s_.type(word, w);
     const std::string name = fmt::format("{}_{}{}", what, type,
                                          is_array   ? "_private"
                                          : is_table ? "_table"
+                                         : is_block ? "_block"
                                                     : "");
     if (!functions_.is_new(name)) return name;
     const std::string all = fmt::format(fmt::runtime(d_.all), "on");
     const std::string space = is_array   ? ""
                               : is_table ? fmt::format("{} ", d_.table)
-                                         : std::string(d_.global);
+                                         : std::string(is_block ? d_.block : d_.global);
     const std::string from = fmt::format("{}{}{} *at, const {} on", space, loads ? "const " : "",
                                          s_.type(word, 1), s_.type(Word::I8, w));
     std::string text =

@@ -200,6 +200,8 @@ class StageText {
         return loop(i);
       case Kind::If:
         return branch(i);
+      case Kind::Barrier:
+        break;  // of blocks, which emit_llvm refuses
     }
   }
 
@@ -707,6 +709,11 @@ std::string tables_of(const Program& program) {
 
 std::string emit_llvm(const Program& program, const LlvmOptions& options) {
   verify(program);
+  for (const Stage& stage : program.stages)
+    if (stage.threads > 1)
+      throw InternalError(
+          fmt::format("[llvm] {} runs tasks by blocks of {} threads, which a processor's threads are not",
+                      program.name, stage.threads));
   llvm_text::Declarations declarations;
   const llvm_text::AliasScopes aliases(program);
   std::string functions;
