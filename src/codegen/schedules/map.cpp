@@ -24,6 +24,14 @@ using kernel::Operand;
 
 namespace map {
 
+bool takes(const KernelSpec& spec) {
+  const auto& axes = spec.result().axes;
+  return std::ranges::all_of(spec.values(), [](const kernel::Value& v) { return !v.monoid; }) &&
+         std::ranges::all_of(spec.outputs(), [&](const kernel::Output& o) {
+           return spec.values()[static_cast<size_t>(o.value)].axes == axes;
+         });
+}
+
 void store_outputs(const KernelSpec& spec, const Ramp& ramp, const Coordinates& at, std::map<int, Id>& known,
                    bool streaming) {
   // All values before all stores: an output may be the memory of a slot.
@@ -44,14 +52,6 @@ void prepare(const KernelSpec& spec, Ramp& ramp) {
 namespace {
 
 using namespace map;
-
-bool takes(const KernelSpec& spec) {
-  const auto& axes = spec.result().axes;
-  return std::ranges::all_of(spec.values(), [](const kernel::Value& v) { return !v.monoid; }) &&
-         std::ranges::all_of(spec.outputs(), [&](const kernel::Output& o) {
-           return spec.values()[static_cast<size_t>(o.value)].axes == axes;
-         });
-}
 
 /// What differs along the row; the rest is computed once for it.
 double cycles_of_vector(const KernelSpec& spec, const AxisGroup& inner, int lanes) {

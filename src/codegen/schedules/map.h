@@ -10,6 +10,8 @@
 /// Inside of the `map` family (map.cpp says what it does).
 namespace luminal::codegen::map {
 
+/// Whether nothing is folded and all outputs have the same axes.
+[[nodiscard]] bool takes(const kernel::KernelSpec& spec);
 /// Computes and stores all outputs at these elements.
 void store_outputs(const kernel::KernelSpec& spec, const Ramp& ramp, const Coordinates& at,
                    std::map<int, Id>& known, bool streaming);

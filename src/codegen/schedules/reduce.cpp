@@ -24,13 +24,14 @@ class ReduceLowering {
  public:
   ReduceLowering(const KernelSpec& spec, Reduction reduction, ReduceForm form, const DimMap& top,
                  const Target& target)
-      : spec_(spec), r_(std::move(reduction)), form_(form), top_(top), program_(program_for(spec, "reduce")) {
+      : spec_(spec),
+        r_(std::move(reduction)),
+        form_(form),
+        top_(top),
+        program_(program_for(spec, "reduce")),
+        ops_(fold_ops(spec, r_)) {
     int widest = 1;
-    for (const int v : r_.values) {
-      const Value& value = spec.values()[static_cast<size_t>(v)];
-      ops_.push_back(fold_op(*value.monoid, value.dtype()));
-      widest = std::max(widest, static_cast<int>(element_bytes(ops_.back().dtype)));
-    }
+    for (const FoldOp& op : ops_) widest = std::max(widest, static_cast<int>(element_bytes(op.dtype)));
     lanes_ = target.lanes(widest);
     r_.reduced = reduced_by_stride(spec, r_, top);
     if (form.splits > 1 && spec.extents()[static_cast<size_t>(r_.reduced[0])].exec(top) < form.splits)
@@ -85,18 +86,11 @@ class ReduceLowering {
   }
 
   Id element(StageBuilder& b, size_t f, const Ramp& ramp, const Coordinates& at) const {
-    const Value& value = folded_->values()[static_cast<size_t>(r_.values[f])];
-    std::map<int, Id> known;
-    return b.convert(ramp.evaluate(*folded_, value.body, value.operands, at, known), ops_[f].dtype);
+    return folded_element(b, *folded_, r_.values[f], ops_[f], ramp, at);
   }
 
   void write(StageBuilder& b, const Ramp& ramp, const Coordinates& at, std::span<const Id> totals) const {
-    std::map<int, Id> known;
-    for (size_t f = 0; f < r_.values.size(); ++f) {
-      const int v = r_.values[f];
-      known[v] = b.convert(totals[f], spec_.values()[static_cast<size_t>(v)].dtype());
-    }
-    store_outputs_from(b, spec_, kernel::axes_of(r_.axes), ramp, at, known);
+    write_results(b, spec_, r_, ramp, at, totals);
   }
 
   void prepare_write(Ramp& ramp) const {

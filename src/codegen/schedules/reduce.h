@@ -5,6 +5,7 @@
 
 #include "codegen/schedule.h"
 #include "codegen/schedules/ramp.h"
+#include "codegen/schedules/vector_loops.h"
 #include "kernel/spec.h"
 
 /// What the lowering and the candidates of `reduce` share: what a spec folds, and the family's parameters.
@@ -16,6 +17,14 @@ struct Reduction {
 };
 /// Nothing where the spec's values are not folded over the same axes.
 [[nodiscard]] std::optional<Reduction> analyse_reduction(const kernel::KernelSpec& spec);
+/// How each of them folds.
+[[nodiscard]] std::vector<FoldOp> fold_ops(const kernel::KernelSpec& spec, const Reduction& r);
+/// What the folded value `v` folds at these coordinates, in the fold's own dtype.
+[[nodiscard]] Id folded_element(StageBuilder& b, const kernel::KernelSpec& spec, int v, const FoldOp& op,
+                                const Ramp& ramp, std::span<const Expression> at);
+/// Computes and stores all outputs of the results at these coordinates. `totals`: of the folds, in their dtypes.
+void write_results(StageBuilder& b, const kernel::KernelSpec& spec, const Reduction& r, const Ramp& ramp,
+                   std::span<const Expression> at, std::span<const Id> totals);
 /// Whether `v` reads, if only through others, a folded value.
 [[nodiscard]] bool reads_fold(const kernel::KernelSpec& spec, int v);
 /// The reduced axes, those along which loads move farthest first.

@@ -38,6 +38,32 @@ std::optional<Reduction> analyse_reduction(const KernelSpec& spec) {
   return r;
 }
 
+std::vector<FoldOp> fold_ops(const KernelSpec& spec, const Reduction& r) {
+  std::vector<FoldOp> ops;
+  for (const int v : r.values) {
+    const Value& value = spec.values()[static_cast<size_t>(v)];
+    ops.push_back(fold_op(*value.monoid, value.dtype()));
+  }
+  return ops;
+}
+
+Id folded_element(StageBuilder& b, const KernelSpec& spec, int v, const FoldOp& op, const Ramp& ramp,
+                  std::span<const Expression> at) {
+  const Value& value = spec.values()[static_cast<size_t>(v)];
+  std::map<int, Id> known;
+  return b.convert(ramp.evaluate(spec, value.body, value.operands, at, known), op.dtype);
+}
+
+void write_results(StageBuilder& b, const KernelSpec& spec, const Reduction& r, const Ramp& ramp,
+                   std::span<const Expression> at, std::span<const Id> totals) {
+  std::map<int, Id> known;
+  for (size_t f = 0; f < r.values.size(); ++f) {
+    const int v = r.values[f];
+    known[v] = b.convert(totals[f], spec.values()[static_cast<size_t>(v)].dtype());
+  }
+  store_outputs_from(b, spec, kernel::axes_of(r.axes), ramp, at, known);
+}
+
 namespace {
 
 /// Elements from one step of the axis to the next, in the load that moves farthest.

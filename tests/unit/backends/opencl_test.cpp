@@ -11,6 +11,7 @@
 #include "support/files.h"
 #include "support/loop_programs.h"
 #include "support/opencl.h"
+#include "unit/codegen/block_programs.h"
 #include "unit/codegen/family_programs.h"
 
 /// The OpenCL device against the interpreters, where the machine has a driver.
@@ -195,6 +196,59 @@ TEST(OpenCl, ProgramsOfEveryFamilyEqualTheLoopInterpreter) {
     expect_interpreted_on(*opencl(), p);
     if (testing::Test::HasFailure()) return;
   }
+}
+
+/// The first point of each family for blocks of threads, and corners of its parameters.
+TEST(OpenCl, BlocksOfThreadsEqualTheLoopInterpreter) {
+  LUMINAL_NEEDS_OPENCL();
+  std::mt19937_64 random(effort::seed(4));
+  std::vector<std::vector<LoopProgram>> by_family;
+  for (const codegen::Schedule* family : codegen::test_cases::block_families()) {
+    std::vector<LoopProgram>& own = by_family.emplace_back();
+    const std::vector<codegen::Parameters> corners = codegen::test_cases::corners_of(*family);
+    for (const codegen::test_cases::Case& c : codegen::test_cases::block_cases()) {
+      const auto candidates = family->candidates(c.spec, c.bucket, opencl()->target());
+      if (candidates.empty()) continue;
+      for (const codegen::Parameters& p : {candidates[0].parameters, corners[random() % corners.size()]}) {
+        LoopProgram& made = own.emplace_back();
+        made.program = family->lower(c.spec, p, c.bucket, opencl()->target());
+        made.what = fmt::format("{} {} {}", family->name, c.name, codegen::to_string(p));
+        for (const DimMap& dims : c.sizes)
+          made.runs.push_back({dims, codegen::test_cases::inputs_of(c.spec, dims)});
+      }
+    }
+    ASSERT_FALSE(own.empty()) << family->name;
+    std::ranges::shuffle(own, random);
+    own.resize(static_cast<size_t>(effort::cases(4, std::ssize(own))));
+  }
+  for (const std::vector<LoopProgram>& own : by_family)
+    for (const LoopProgram& p : own) {
+      expect_interpreted_on(*opencl(), p);
+      if (testing::Test::HasFailure()) return;
+    }
+}
+
+/// Before the driver sees it: what takes more than the device has ends the process.
+TEST(OpenCl, BlocksThatTheDeviceHasNotAreRefused) {
+  LUMINAL_NEEDS_OPENCL();
+  const int64_t most = opencl()->target().block_bytes;
+  ASSERT_GE(opencl()->target().block_threads, 64);
+  const auto program = [](int64_t floats) {
+    Program p{.name = "blocks"};
+    test::buffer_of(p, Space::Output, Dtype::F32, 64);
+    test::buffer_of(p, Space::Block, Dtype::F32, floats);
+    StageBuilder b(p, 1, 64);
+    b.store(1, b.thread(), b.constant({Dtype::F32, 1}, 1));
+    b.barrier();
+    b.store(0, b.thread(), b.load(1, 63 - b.thread()));
+    b.finish();
+    return p;
+  };
+  EXPECT_NE(opencl()->compile(program(64)), nullptr);
+  EXPECT_NE(error_of<InternalError>([&] {
+              (void)opencl()->compile(program(most / 4 + 1));
+            }).find("bytes for a block, where opencl has"),
+            std::string::npos);
 }
 
 /// Lanes that are off may be 0 / 0.

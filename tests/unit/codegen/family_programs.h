@@ -14,6 +14,12 @@ inline Target avx512_with_dots() {
   return target;
 }
 
+/// Families that may take specs on the target.
+inline size_t families_for(const Target& target) {
+  return static_cast<size_t>(std::ranges::count_if(
+      schedules(), [&](const Schedule* s) { return !s->for_blocks || target.block_threads > 0; }));
+}
+
 /// Adds the best candidate of every family that takes the spec, and the worst of them if `both`. Returns the families.
 inline std::set<std::string_view> add_programs(std::vector<test::LoopProgram>& programs, const Case& c,
                                                const Target& target, bool both) {

@@ -509,7 +509,8 @@ TEST_F(Mutation, WrongKernelsAreCaught) {
     for (const std::string& missed : c.missed) ADD_FAILURE() << missed;
   }
   for (const codegen::Schedule* schedule : codegen::built_in_schedules())
-    EXPECT_TRUE(counts_.contains(std::string(schedule->name)))
+    // Those for blocks are made wrong in tests/unit/codegen/block_mutants_test.cpp.
+    EXPECT_TRUE(schedule->for_blocks || counts_.contains(std::string(schedule->name)))
         << schedule->name << " took none of the graphs: add one to subjects()";
 }
 

@@ -1,0 +1,55 @@
+#include "support/effort.h"
+#include "unit/codegen/block_programs.h"
+
+/// Families for blocks of threads: right results, and nothing for the interpreter to find.
+namespace luminal::codegen {
+namespace {
+
+using namespace test_cases;
+
+/// The points of a family that run, and corners of its parameters: all of them or a sample.
+std::vector<Parameters> points_for(const Schedule& schedule, const Case& c, std::mt19937_64& random) {
+  std::vector<Parameters> all;
+  for (const Candidate& candidate : schedule.candidates(c.spec, c.bucket, gpu()))
+    all.push_back(candidate.parameters);
+  if (all.empty()) return all;
+  std::vector<Parameters> corners = corners_of(schedule);
+  std::ranges::shuffle(corners, random);
+  const auto most = static_cast<size_t>(effort::cases(6, std::ssize(corners)));
+  all.insert(all.end(), corners.begin(),
+             corners.begin() + static_cast<std::ptrdiff_t>(std::min(most, corners.size())));
+  return all;
+}
+
+TEST(BlockFamilies, HaveNoRacesAndTheRightResults) {
+  std::map<std::string_view, int> programs;
+  std::mt19937_64 random(effort::seed(1));
+  for (const Case& c : block_cases())
+    for (const Schedule* schedule : block_families())
+      for (const Parameters& parameters : points_for(*schedule, c, random)) {
+        const std::string what = fmt::format("{} {} {}", schedule->name, c.name, to_string(parameters));
+        const Program program = schedule->lower(c.spec, parameters, c.bucket, gpu());
+        verify(program, gpu());
+        ++programs[schedule->name];
+        for (const DimMap& dims : c.sizes) {
+          const auto slots = inputs_of(c.spec, dims);
+          const RaceReport report = check_races(program, slots, dims, 1);
+          ASSERT_EQ(report.found, 0) << what << "\n" << report.to_string() << program.to_string();
+          const auto want = kernel::evaluate(c.spec, slots, dims);
+          for (size_t o = 0; o < want.size(); ++o)
+            expect_equal(report.outputs[o], want[o], c.tolerance, what);
+          if (testing::Test::HasFailure()) FAIL() << program.to_string();
+        }
+      }
+  for (const Schedule* schedule : block_families()) EXPECT_GT(programs[schedule->name], 20) << schedule->name;
+}
+
+/// A processor of threads without blocks is offered none of them.
+TEST(BlockFamilies, AreForTargetsWithBlocks) {
+  for (const Case& c : block_cases())
+    for (const Schedule* schedule : block_families())
+      EXPECT_TRUE(schedule->candidates(c.spec, c.bucket, avx512()).empty()) << schedule->name;
+}
+
+}  // namespace
+}  // namespace luminal::codegen
