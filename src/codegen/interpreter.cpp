@@ -26,6 +26,7 @@ struct Memory {
   /// Of a block's threads, the last one that wrote, and one or two that read, in the last phase that somebody did.
   /// Empty where single threads run all tasks.
   std::vector<int64_t> thread_writer, thread_readers;
+  std::vector<size_t> taken_by;  ///< outputs that may lie where this slot does
 };
 
 /// The values and variables of one thread.
@@ -52,6 +53,7 @@ class Machine {
 
   std::vector<TensorData> run(std::span<const TensorData> slots) {
     for (const Buffer& b : program_.buffers) memory_.push_back(make(b, slots));
+    if (report_ != nullptr) note_outputs_that_take_slots();
     int64_t first_moment = 0;
     for (const Stage& s : program_.stages) first_moment = stage(s, first_moment);
     std::vector<TensorData> outputs;
@@ -94,6 +96,15 @@ class Machine {
     m.thread_writer.assign(static_cast<size_t>(all), kNobody);
     m.thread_readers.assign(static_cast<size_t>(all), kNobody);
     return m;
+  }
+
+  void note_outputs_that_take_slots() {
+    for (Memory& slot : memory_)
+      for (size_t k = 0; k < memory_.size(); ++k)
+        if (slot.buffer->space == Space::Slot && !slot.buffer->is_kept &&
+            memory_[k].buffer->space == Space::Output && memory_[k].elements == slot.elements &&
+            memory_[k].element_size == slot.element_size)
+          slot.taken_by.push_back(k);
   }
 
   TensorData output(const Memory& m) {
@@ -426,17 +437,28 @@ class Machine {
 
   void note_read(Memory& m, size_t index) {
     using enum Finding::Kind;
+    const int64_t element =
+        static_cast<int64_t>(index) % std::max<int64_t>(1, m.elements);  // of a thread's own
+    for (const size_t k : m.taken_by) {
+      if (memory_[k].writer[index] != kNobody)
+        found_at(Overwritten, m, element,
+                 fmt::format("reads element {} of {}, where {} may be written by then", index, m.buffer->name,
+                             memory_[k].buffer->name));
+      note_reader(memory_[k], index);
+    }
     if (m.buffer->space == Space::Slot || m.buffer->space == Space::Table) return;
-    const auto element = static_cast<int64_t>(index);
     if (m.writer[index] == kNobody)
       found_at(Unwritten, m, element,
-               fmt::format("reads element {} of {}, which nobody wrote", index, m.buffer->name));
-    if (!m.thread_writer.empty()) note_threads(m, index, false);
+               fmt::format("reads element {} of {}, which nobody wrote", element, m.buffer->name));
+    note_reader(m, index);
     if (m.buffer->space == Space::Local || m.buffer->space == Space::Block) return;
     if (other_task(m.writer[index]))
       found_at(TaskRace, m, element,
                fmt::format("reads element {} of {}, which another task of the stage writes", index,
                            m.buffer->name));
+  }
+  void note_reader(Memory& m, size_t index) {
+    if (!m.thread_writer.empty()) note_threads(m, index, false);
     int64_t& reader = m.reader[index];
     reader = reader == several() || other_task(reader) ? several() : moment_;
   }
@@ -447,8 +469,8 @@ class Machine {
     if (m.buffer->space == Space::Output && m.writer[index] != kNobody)
       found_at(WrittenTwice, m, element,
                fmt::format("writes element {} of output {} twice", index, m.buffer->name));
-    if (m.buffer->space == Space::Shared || m.buffer->space == Space::Prepared) {
-      if (other_task(m.writer[index]))
+    if (m.buffer->space != Space::Local && m.buffer->space != Space::Block) {
+      if (m.buffer->space != Space::Output && other_task(m.writer[index]))
         found_at(TaskRace, m, element,
                  fmt::format("two tasks of a stage write element {} of {}", index, m.buffer->name));
       if (m.reader[index] == several() || other_task(m.reader[index]))

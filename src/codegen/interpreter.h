@@ -15,6 +15,7 @@ namespace luminal::codegen {
                                                 const DimMap& dims = {}, uint64_t seed = 0);
 
 /// The same run, which goes on where something is wrong: what is out of bounds is not written and reads as anything.
+/// Reads of a slot that an output may replace (Buffer::is_kept) count as reads of the output's elements, too.
 /// A run without findings gives these outputs whatever the pace and the order of threads and tasks: what they touch
 /// between two barriers is then the same. The findings name instructions of `program`, which has to outlive them.
 [[nodiscard]] RaceReport check_races(const Program& program, std::span<const TensorData> slots,

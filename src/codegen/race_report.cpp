@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 namespace luminal::codegen {
 
 std::string_view name(Finding::Kind kind) {
   constexpr std::string_view kNames[] = {"out of bounds", "unwritten",     "thread race", "task race",
-                                         "written twice", "never written", "divergence"};
+                                         "written twice", "never written", "overwritten", "divergence"};
   static_assert(std::size(kNames) == static_cast<size_t>(Finding::Kind::Divergence) + 1);
   return kNames[static_cast<size_t>(kind)];
 }
@@ -20,19 +19,34 @@ namespace {
 constexpr int64_t kWordBytes = 4, kSegmentBytes = 128;
 constexpr size_t kBanks = 32;
 
-/// Numbers of the pieces of `size` bytes that a warp touches, each once.
-std::set<int64_t> pieces_of(std::span<const Touch> touches, int64_t size) {
-  std::set<int64_t> pieces;
+/// Numbers of the pieces of `size` bytes that a warp touches, each once, ascending.
+std::vector<int64_t> pieces_of(std::span<const Touch> touches, int64_t size) {
+  std::vector<int64_t> pieces;
   for (const Touch& t : touches)
-    for (int64_t piece = t.byte / size; piece <= (t.byte + t.bytes - 1) / size; ++piece) pieces.insert(piece);
+    for (int64_t piece = t.byte / size; piece <= (t.byte + t.bytes - 1) / size; ++piece)
+      if (pieces.empty() || pieces.back() != piece) pieces.push_back(piece);
+  std::ranges::sort(pieces);
+  pieces.erase(std::ranges::unique(pieces).begin(), pieces.end());
   return pieces;
+}
+
+/// Bytes that a warp touches, each once.
+int64_t bytes_of(std::span<const Touch> touches) {
+  std::vector<Touch> sorted(touches.begin(), touches.end());
+  std::ranges::sort(sorted, {}, &Touch::byte);
+  int64_t bytes = 0, end = 0;
+  for (const Touch& t : sorted) {
+    bytes += std::max<int64_t>(0, t.byte + t.bytes - std::max(end, t.byte));
+    end = std::max(end, t.byte + t.bytes);
+  }
+  return bytes;
 }
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// A bank gives one word at a time, to all that ask for it.
 void add_block_access(AccessFigures& figures, std::span<const Touch> warp) {
-  const std::set<int64_t> words = pieces_of(warp, kWordBytes);
+  const std::vector<int64_t> words = pieces_of(warp, kWordBytes);
   std::array<int64_t, kBanks> passes{};
   for (const int64_t word : words) ++passes[static_cast<size_t>(word) % kBanks];
   ++figures.block_accesses;
@@ -42,7 +56,7 @@ void add_block_access(AccessFigures& figures, std::span<const Touch> warp) {
 void add_global_access(AccessFigures& figures, std::span<const Touch> warp) {
   ++figures.global_accesses;
   figures.segments += std::ssize(pieces_of(warp, kSegmentBytes));
-  figures.least_segments += quotient_up(std::ssize(pieces_of(warp, 1)), kSegmentBytes);
+  figures.least_segments += quotient_up(bytes_of(warp), kSegmentBytes);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +19,8 @@ struct Finding {
     TaskRace,    ///< so do two tasks of a stage
     WrittenTwice,  ///< an element of an output
     NeverWritten,
-    Divergence,  ///< some threads of a block come to a barrier that others pass by
+    Overwritten,  ///< a read of a slot's element that is written by then, if an output takes the slot's memory
+    Divergence,   ///< some threads of a block come to a barrier that others pass by
   };
   Kind kind = Kind::OutOfBounds;
   const Instruction* instruction = nullptr;  ///< of the program that ran; none for what never happened

@@ -125,5 +125,23 @@ TEST(OpenClGraphs, SearchedAndVerified) {
   expect_reference(cx, y, Optimal{});
 }
 
+/// Schedules for blocks of threads take part, and the clock decides.
+TEST(OpenClGraphs, SearchesTimeBlocksOfThreads) {
+  LUMINAL_NEEDS_OPENCL();
+  const test::EnvironmentVariable cold("LUMINAL_CACHE", "off");
+  Graph cx;
+  cx.set_device("opencl");
+  const GraphTensor x = cx.tensor({2048, 2048}).set(values(2048 * 2048, 1));
+  const GraphTensor y = (x * 2 + 1).relu().retrieve();
+  const Compiled compiled = cx.compile(Optimal{});
+  const CompileReport report = compiled.details();
+  ASSERT_EQ(report.kernels.size(), 1U);
+  std::vector<std::string> timed{report.kernels[0].schedule};
+  for (const KernelReport::Rejected& other : report.kernels[0].rejected)
+    if (other.measured_us > 0) timed.push_back(other.schedule);
+  EXPECT_THAT(timed, testing::Contains("block_map"));
+  EXPECT_THAT(timed, testing::Contains("map"));
+}
+
 }  // namespace
 }  // namespace luminal

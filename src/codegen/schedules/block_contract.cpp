@@ -245,7 +245,7 @@ double block_contract_us(const KernelSpec& spec, const Contraction& c, const Blo
                         std::ceil(size(c.columns) / static_cast<double>(form.columns()));
   const double barriers = form.buffers == 1 ? 2 * steps : steps + 1;
   const double cycles = block_cycles(target, blocks, form.threads(), steps * (products + fetched), barriers);
-  return roofline_of(spec, top, target).us(cycles * unevenness(blocks, target.threads), 1);
+  return block_us(spec, top, target, cycles, blocks);
 }
 
 std::vector<Candidate> block_contract_candidates(const KernelSpec& given, const Bucket& bucket,

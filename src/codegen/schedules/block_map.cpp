@@ -27,15 +27,17 @@ std::vector<Candidate> block_map_candidates(const KernelSpec& given, const Bucke
   const DimMap top = bucket.top();
   const AxisGroup elements = elements_of(spec);
   const auto count = static_cast<double>(std::max<int64_t>(1, elements.size().exec(top)));
-  double cycles = 2 + body_cycles(spec, kernel::axes_of(elements.axes));
+  double cycles = body_cycles(spec, kernel::axes_of(elements.axes));
   for (const kernel::Value& v : spec.values()) cycles += thread_load_cycles(spec, v.operands, elements);
+  // Where threads run one after the other compilers make vectors of neighbours, since no barrier stands between.
+  constexpr double kVectorised = 4;
+  if (target.block_width == 1) cycles /= kVectorised;
   std::vector<Candidate> found;
   for (const int threads : sizes)
     for (const int64_t each : {1, 4}) {
       const double blocks = std::ceil(count / static_cast<double>(threads * each));
       const double all = block_cycles(target, blocks, threads, cycles * static_cast<double>(each), 0);
-      found.push_back({{{"threads", threads}, {"each", each}},
-                       roofline_of(spec, top, target).us(all * unevenness(blocks, target.threads), 1)});
+      found.push_back({{{"threads", threads}, {"each", each}}, block_us(spec, top, target, all, blocks)});
     }
   std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
   return found;

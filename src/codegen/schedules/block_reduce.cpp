@@ -66,9 +66,9 @@ class BlockReduceLowering {
     const Expression result = b.task() / form_.splits * shape.results + shape.result(b.thread());
     const Expression share = shape.share(b.thread());
     Coordinates at(spec_.extents().size(), 0);
-    results_.place(result.min(count_ - 1), at);  // beyond the end the last one is made again, and not written
+    results_.place(result, at);
     const std::vector<Id> totals =
-        fold_threads(b, program_, shape, ops_, totals_of_thread(b, at, split, share));
+        fold_threads(b, program_, shape, ops_, totals_of_thread(b, at, split, share, result.lt(count_)));
     b.if_holds(share.lt(1) & result.lt(count_), [&] {
       if (form_.splits == 1) return write_results(b, spec_, r_, Ramp(b), at, totals);
       for (size_t f = 0; f < ops_.size(); ++f) b.store(parts_[f], split * count_ + result, totals[f]);
@@ -82,11 +82,12 @@ class BlockReduceLowering {
     return totals;
   }
 
-  /// The positions of a split that are one sharer's.
+  /// The positions of a split that are one sharer's; none beyond the last result, whose elements may be overwritten by
+  /// then.
   std::vector<Id> totals_of_thread(StageBuilder& b, Coordinates at, const Expression& split,
-                                   const Expression& share) const {
+                                   const Expression& share, const Expression& is_there) const {
     const Expression length = reduced_.size(), chunk = length.ceil_div(form_.splits), first = split * chunk;
-    const Expression mine = chunk.min(length - first) - share;
+    const Expression mine = is_there * (chunk.min(length - first) - share);
     const int64_t sharers = form_.shape.sharers();
     return b.loop(mine.ceil_div(sharers), LoopKind::Serial, neutrals(b),
                   [&](const Expression& i, std::span<const Id> carried) {
@@ -151,14 +152,12 @@ double block_reduce_us(const KernelSpec& spec, const Reduction& r, const BlockRe
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const auto blocks = static_cast<double>(up(count, shape.results) * form.splits);
   const auto passes = static_cast<double>(up(up(length, form.splits), shape.sharers()));
-  const double each = passes * cycles_of_position(spec, r, shape.along ? reduced : results);
+  const double each = passes * cycles_of_position(spec, r, accessed_along(shape, results, reduced, target));
   double cycles = block_cycles(target, blocks, shape.threads, each, fold_barriers(shape));
   if (form.splits > 1)
     cycles += block_cycles(target, static_cast<double>(up(count, shape.threads)), shape.threads,
                            4 * static_cast<double>(form.splits), 0);
-  // The device takes blocks as a CPU's threads take tasks: of few blocks some units get none.
-  const double uneven = unevenness(std::max(1.0, blocks), target.threads);
-  return roofline_of(spec, top, target).us(cycles * uneven, form.splits > 1 ? 2 : 1);
+  return block_us(spec, top, target, cycles, blocks, form.splits > 1 ? 2 : 1);
 }
 
 std::vector<Candidate> block_reduce_candidates(const KernelSpec& given, const Bucket& bucket,

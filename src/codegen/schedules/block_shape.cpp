@@ -62,10 +62,19 @@ std::vector<int> block_sizes(const Target& target) {
 }
 
 double block_cycles(const Target& target, double blocks, int threads, double cycles, double barriers) {
-  constexpr double kBlock = 500, kThread = 10, kBarrier = 30, kKept = 60;
+  constexpr double kBlock = 500, kThread = 2, kBarrier = 30, kKept = 60;
   const double turns = static_cast<double>(threads) / std::clamp(target.block_width, 1, threads);
   const double waiting = target.block_width > 1 ? kBarrier : kKept;
   return blocks * (kBlock + turns * (kThread + cycles + barriers * waiting));
+}
+
+// The device takes blocks as a CPU's threads take tasks: of few blocks some units get none. Threads that run one after the
+// other ask for elements one by one.
+double block_us(const kernel::KernelSpec& spec, const DimMap& top, const Target& target, double cycles,
+                double blocks, int stages) {
+  const double slow = target.block_width > 1 ? 1 : 1.2;
+  const double uneven = unevenness(std::max(1.0, blocks), target.threads);
+  return roofline_of(spec, top, target).us(cycles * uneven, stages, slow);
 }
 
 }  // namespace luminal::codegen

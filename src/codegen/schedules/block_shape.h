@@ -36,7 +36,13 @@ struct BlockShape {
 /// Barriers that it has.
 [[nodiscard]] int fold_barriers(const BlockShape& shape);
 
-/// Cycles of a thread for loading these operands, where its neighbours are along `group`.
+/// The positions along which accesses follow one another: where threads run at once those of neighbours, otherwise the
+/// ones of a thread, which walks along the folded axes.
+[[nodiscard]] inline const AxisGroup& accessed_along(const BlockShape& shape, const AxisGroup& results,
+                                                     const AxisGroup& folded, const Target& target) {
+  return shape.along || target.block_width == 1 ? folded : results;
+}
+/// Cycles of a thread for loading these operands, whose accesses follow one another along `group`.
 [[nodiscard]] double thread_load_cycles(const kernel::KernelSpec& spec,
                                         std::span<const kernel::Operand> operands, const AxisGroup& group);
 /// Sizes of blocks that the target can run, of those that are worth a try.
@@ -45,5 +51,8 @@ struct BlockShape {
 /// threads run one after the other each waits in memory at every barrier.
 [[nodiscard]] double block_cycles(const Target& target, double blocks, int threads, double cycles,
                                   double barriers);
+/// The prediction of a family whose blocks take so many cycles together.
+[[nodiscard]] double block_us(const kernel::KernelSpec& spec, const DimMap& top, const Target& target,
+                              double cycles, double blocks, int stages = 1);
 
 }  // namespace luminal::codegen

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <random>
+
 #include "support/effort.h"
 #include "unit/codegen/block_programs.h"
 
@@ -15,7 +18,7 @@ std::vector<Parameters> points_for(const Schedule& schedule, const Case& c, std:
   if (all.empty()) return all;
   std::vector<Parameters> corners = corners_of(schedule);
   std::ranges::shuffle(corners, random);
-  const auto most = static_cast<size_t>(effort::cases(6, std::ssize(corners)));
+  const auto most = static_cast<size_t>(effort::cases(3, 40));
   all.insert(all.end(), corners.begin(),
              corners.begin() + static_cast<std::ptrdiff_t>(std::min(most, corners.size())));
   return all;
@@ -42,6 +45,40 @@ TEST(BlockFamilies, HaveNoRacesAndTheRightResults) {
         }
       }
   for (const Schedule* schedule : block_families()) EXPECT_GT(programs[schedule->name], 20) << schedule->name;
+}
+
+/// Large enough that neither launches nor few blocks count.
+std::vector<KernelSpec> large_specs() {
+  std::vector<KernelSpec> list{Matmul{.m = 1024, .n = 1024, .k = 1024}.spec().spec,
+                               folded(Monoid::Add, Dtype::F32, 4096, 2048, true, {{}}, {}).spec,
+                               rows_of_squares(Dtype::F32, 4096, 2048, true, {{}}, {}).spec};
+  SpecBuilder s;
+  const Expression i = s.axis(1 << 22);
+  const int x = s.slot(1 << 22), y = s.slot(1 << 22);
+  s.output(s.value({0}, {}, std::nullopt, {s.load(x, i), s.load(y, i)}, product), i, 1 << 22);
+  list.push_back(s.plain());
+  return list;
+}
+
+/// The first of all families by the model, as a search takes it.
+const Schedule& best_for(const KernelSpec& spec, const Target& target) {
+  const Schedule* best = nullptr;
+  double least = 0;
+  for (const Schedule* schedule : schedules()) {
+    const auto first = best_of(*schedule, spec, {}, target);
+    if (!first || (best != nullptr && first->predicted_us >= least)) continue;
+    best = schedule, least = first->predicted_us;
+  }
+  return *best;
+}
+
+TEST(BlockFamilies, AreTakenWhereTheThreadsOfABlockRunAtOnce) {
+  Target in_turn = gpu();
+  in_turn.block_width = 1;
+  for (const KernelSpec& spec : large_specs()) {
+    EXPECT_TRUE(best_for(spec, gpu()).for_blocks) << best_for(spec, gpu()).name << spec.to_string();
+    EXPECT_FALSE(best_for(spec, in_turn).for_blocks) << best_for(spec, in_turn).name << spec.to_string();
+  }
 }
 
 /// A processor of threads without blocks is offered none of them.

@@ -57,6 +57,45 @@ inline Case masked_map(Dtype d, const Expression& rows, int64_t columns, std::ve
           std::move(bucket), std::move(sizes)};
 }
 
+/// Shaped as softmax is, and exact on whole numbers: m = max x, l = sum (x - m)^2 + 1, y = ((x - m)^2 + 1) * l; l is an
+/// output of its own.
+inline Case rows_of_squares(Dtype d, const Expression& rows, int64_t length, bool last,
+                            std::vector<DimMap> sizes, Bucket bucket) {
+  SpecBuilder s;
+  const Expression r = s.axis(rows), j = s.axis(length);
+  const int x = s.slot(rows * length, d);
+  const Expression at = last ? r * length + j : j * rows + r;
+  const Dtype in = accumulation_dtype(d);
+  const auto square = [in](ScalarBuilder& b, Scalar value, Scalar most) {
+    const Scalar distance = b.sub(b.convert(value, in), b.convert(most, in));
+    return b.add(b.mul(distance, distance), b.constant(in, 1));
+  };
+  const int m = s.value({0}, {1}, Monoid::Max, {s.load(x, at)},
+                        [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+  const int l = s.value({0}, {1}, Monoid::Add, {s.load(x, at), s.read(m)},
+                        [&](ScalarBuilder& b, std::span<const Scalar> v) { return square(b, v[0], v[1]); });
+  const int y = s.value({0, 1}, {}, std::nullopt, {s.load(x, at), s.read(m), s.read(l)},
+                        [&](ScalarBuilder& b, std::span<const Scalar> v) {
+                          return b.convert(b.mul(square(b, v[0], v[1]), v[2]), d);
+                        });
+  s.output(y, at, rows * length);
+  s.output(l, r, rows);
+  return {fmt::format("rows of {} {}x{}", name(d), rows.to_string(), length), s.finish().spec,
+          std::move(bucket), std::move(sizes), false};
+}
+
+/// Y[i] = C[i] * sum over j of (X[i,j] + C[i]): the output may lie where C does, which all threads of a result read.
+inline Case sums_in_place(int64_t rows, int64_t length) {
+  SpecBuilder s;
+  const Expression i = s.axis(rows), j = s.axis(length);
+  const int x = s.slot(rows * length), c = s.slot(rows);
+  const int total = s.value({0}, {1}, Monoid::Add, {s.load(x, i * length + j), s.load(c, i)},
+                            [](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(v[0], v[1]); });
+  const int y = s.value({0}, {}, std::nullopt, {s.read(total), s.load(c, i)}, product);
+  s.output(y, i, rows);
+  return {fmt::format("sums in place {}x{}", rows, length), s.finish().spec, {}, {{}}, false};
+}
+
 inline Case product_of(Matmul m, std::vector<DimMap> sizes, Bucket bucket) {
   return {fmt::format("product of {} {}x{}x{}{}{}", name(m.dtype), m.m.to_string(), m.n.to_string(),
                       m.k.to_string(), m.turned_a ? " turned a" : "", m.turned_b ? " turned b" : ""),
@@ -73,11 +112,21 @@ inline std::vector<Case> block_cases() {
   for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I32}) {
     all.push_back(folded(Monoid::Add, d, 5, 301, true, {{}}, {}));
     all.push_back(folded(Monoid::Max, d, 67, 19, false, {{}}, {}));
-    all.push_back(everything(Monoid::Min, d));
+    all.push_back(folded(Monoid::Min, d, 1, 61, true, {{}}, {}));
     if (d != Dtype::F16 && d != Dtype::BF16) all.push_back(masked_map(d, 23, 29, {{}}, {}));
+    all.push_back(rows_of_squares(d, 5, 41, true, {{}}, {}));
+    all.push_back(rows_of_squares(d, 67, 9, false, {{}}, {}));
     all.push_back(product_of({.m = 19, .n = 37, .k = 21, .epilogue = true, .dtype = d}, {{}}, {}));
   }
   all.push_back(masked_map(Dtype::F32, n, 17, sizes, bucket));
+  all.push_back(dtypes(Dtype::F16, Dtype::BF16));
+  all.push_back(dtypes(Dtype::BF16, Dtype::I32));
+  all.push_back(views());
+  all.push_back(padded(3, 70, 7));
+  all.push_back(repeats(5, 7, 2, {{}}, {}));
+  all.push_back(softmax(true));
+  all.push_back(sums_in_place(5, 70));
+  all.push_back(rows_of_squares(Dtype::F32, n, 33, true, sizes, bucket));
   for (const bool a : {false, true})
     for (const bool b : {false, true})
       all.push_back(
@@ -103,6 +152,9 @@ inline std::vector<Parameters> corners_of(const Schedule& schedule) {
                         {"results", {1, threads / 2, threads}},
                         {"along", {0, 1}},
                         {"splits", {1, 3, 16}}});
+  if (schedule.name == "block_row")
+    for (const int64_t threads : {2, 64, 256})
+      spaces.push_back({{"threads", {threads}}, {"results", {1, threads / 2, threads}}, {"along", {0, 1}}});
   if (schedule.name == "block_contract")
     for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 5}, {3, 2}, {4, 4}})
       spaces.push_back({{"tile_m", {m}},

@@ -2,6 +2,7 @@
 
 #include "codegen/emit/c_family.h"
 #include "codegen/emit/llvm.h"
+#include "luminal/error.h"
 #include "support/files.h"
 #include "unit/codegen/block_programs.h"
 
@@ -21,7 +22,7 @@ struct Reversal {
   int x = 0, y = 1, part = 2, shared = 3;
   Program program{.name = "reversed"};
   explicit Reversal(const std::function<void(const Reversal&, StageBuilder&)>& body, int64_t tasks = 2) {
-    add_buffer(program, {.name = "X", .space = Space::Slot, .elements = kThreads * tasks});
+    add_buffer(program, {.name = "X", .space = Space::Slot, .elements = kThreads * tasks, .is_kept = true});
     add_buffer(program, {.name = "Y", .space = Space::Output, .elements = kThreads * tasks});
     add_buffer(program, {.name = "part", .space = Space::Block, .elements = kThreads});
     add_buffer(program, {.name = "shared", .space = Space::Shared, .elements = kThreads * tasks});
@@ -52,7 +53,7 @@ Finding finding_of(const std::function<void(const Reversal&, StageBuilder&)>& bo
 
 TEST(RaceCheck, TextOfABlock) {
   EXPECT_EQ(Reversal(reverse).program.to_string(), R"(kernel reversed():
-  X = slot 0 f32[128]
+  X = slot 0 f32[128] kept
   Y = output 0 f32[128]
   part = block f32[64]
   shared = shared f32[128]
@@ -180,6 +181,39 @@ TEST(RaceCheck, HolesAndAccessesOutsideAreFound) {
   });
   EXPECT_EQ(twice.run().found, 2 * kThreads);
   EXPECT_EQ(twice.run().findings.at(0).kind, FindingKind::WrittenTwice);
+}
+
+/// Where an output may take the memory of a slot, threads that read the slot read what others write.
+TEST(RaceCheck, AnOutputMayLieWhereASlotDoes) {
+  const auto findings = [](bool is_kept, bool waits) {
+    Reversal r([&](const Reversal& own, StageBuilder& b) {
+      const Expression me = b.task() * kThreads + b.thread();
+      const Id other = b.load(own.x, b.task() * kThreads + kThreads - 1 - b.thread());
+      if (waits) b.barrier();
+      b.store(own.y, me, other);
+    });
+    r.program.buffers[0].is_kept = is_kept;
+    const RaceReport report = r.run();
+    std::string all;
+    for (const Finding& f : report.findings) all += std::string(name(f.kind)) + ": " + f.message + "\n";
+    return all;
+  };
+  EXPECT_EQ(findings(true, false), "");
+  EXPECT_EQ(findings(false, true), "");
+  EXPECT_EQ(findings(false, false),
+            "thread race: thread 0 writes element 0 of Y, which thread 63 reads, with no barrier between\n");
+  // A read behind the writes is too late, whoever wrote.
+  Reversal late([](const Reversal& r, StageBuilder& b) {
+    const Expression me = b.task() * kThreads + b.thread();
+    b.store(r.y, me, b.load(r.x, me));
+    b.barrier();
+    b.store(r.shared, me, b.load(r.x, me));
+  });
+  late.program.buffers[0].is_kept = false;
+  const RaceReport report = late.run();
+  ASSERT_EQ(report.findings.size(), 1U) << report.to_string();
+  EXPECT_EQ(report.findings[0].kind, FindingKind::Overwritten);
+  EXPECT_EQ(report.findings[0].message, "reads element 0 of X, where Y may be written by then");
 }
 
 /// Workspaces of tasks that came before are not what a block finds in its own.
