@@ -47,6 +47,38 @@ TEST(BlockFamilies, HaveNoRacesAndTheRightResults) {
   for (const Schedule* schedule : block_families()) EXPECT_GT(programs[schedule->name], 20) << schedule->name;
 }
 
+/// Of a right program at its only sizes.
+AccessFigures figures_of(std::string_view family, const KernelSpec& spec, const Parameters& parameters) {
+  const Program program = find_schedule(family).lower(spec, parameters, {}, gpu());
+  const RaceReport report = check_races(program, inputs_of(spec, {}));
+  EXPECT_EQ(report.found, 0) << report.to_string();
+  EXPECT_GT(report.figures.global_accesses, 0);
+  return report.figures;
+}
+
+/// What neighbours read and write lies side by side, and in other banks.
+TEST(BlockFamilies, NeighboursShareSegmentsAndNoBanks) {
+  const AccessFigures map =
+      figures_of("block_map", dtypes(Dtype::F32, Dtype::I32).spec, {{"threads", 64}, {"each", 4}});
+  EXPECT_LE(map.segments, map.least_segments + 5);  // a read of 131 elements, backwards, and one of the rest
+  const AccessFigures reduce =
+      figures_of("block_reduce", folded(Monoid::Add, Dtype::F32, 8, 256, true, {{}}, {}).spec,
+                 {{"threads", 128}, {"results", 2}, {"along", 1}, {"splits", 1}});
+  EXPECT_EQ(reduce.segments, reduce.least_segments);
+  EXPECT_EQ(reduce.bank_conflicts, 0);
+  const AccessFigures row = figures_of("block_row", rows_of_squares(Dtype::F32, 4, 128, true, {{}}, {}).spec,
+                                       {{"threads", 64}, {"results", 2}, {"along", 1}});
+  EXPECT_EQ(row.segments, row.least_segments);
+  EXPECT_EQ(row.bank_conflicts, 0);
+  for (const bool turned : {false, true}) {
+    const AccessFigures product = figures_of(
+        "block_contract", Matmul{.m = 64, .n = 64, .k = 32, .turned_b = turned}.spec().spec,
+        {{"tile_m", 4}, {"tile_n", 4}, {"threads_m", 16}, {"threads_n", 16}, {"depth", 8}, {"buffers", 2}});
+    EXPECT_GT(product.block_accesses, 0);
+    EXPECT_EQ(product.bank_conflicts, 0) << turned;
+  }
+}
+
 /// Large enough that neither launches nor few blocks count.
 std::vector<KernelSpec> large_specs() {
   std::vector<KernelSpec> list{Matmul{.m = 1024, .n = 1024, .k = 1024}.spec().spec,
