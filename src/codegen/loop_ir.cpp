@@ -303,6 +303,17 @@ void StageBuilder::if_holds(const Expression& condition, const std::function<voi
   if_true(holds(condition), body);
 }
 
+void StageBuilder::number_behind(const Stage& other) {
+  LUMINAL_CHECK(stage_.value_count == 0 && other.task_variable == 0 && other.threads == 1,
+                "the stage has {} values, the other one {} threads", stage_.value_count, other.threads);
+  stage_.value_count = other.value_count;
+  stage_.variable_count = other.variable_count;
+  stage_.types = other.types;
+}
+void StageBuilder::append(Block body) {
+  for (Instruction& each : body) append(std::move(each));
+}
+
 void StageBuilder::barrier() { append({.kind = Kind::Barrier}); }
 
 void StageBuilder::finish(bool prepares) {

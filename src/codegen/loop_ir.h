@@ -238,6 +238,10 @@ class StageBuilder {
   Id holds(const Expression& condition);  ///< whether a formula is not 0
   void if_holds(const Expression& condition, const std::function<void()>& body);
   void barrier();
+  /// Values and variables from here on get numbers behind those of a stage whose body is to stand in this one, and what
+  /// variable 0 is there it is here: called before anything else.
+  void number_behind(const Stage& other);
+  void append(Block body);
   /// Appends the stage to the program; the builder is done.
   void finish(bool prepares = false);
 

@@ -18,6 +18,7 @@ std::vector<const Schedule*> inner_families() {
 #undef LUMINAL_ADD_FAMILY
   std::erase(families, &phases_schedule());
   std::erase(families, &routed_schedule());
+  std::erase_if(families, [](const Schedule* each) { return each->for_blocks; });
   return families;
 }
 

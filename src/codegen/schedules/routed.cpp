@@ -12,9 +12,8 @@
 #include "kernel/axes.h"
 #include "kernel/canonical_steps.h"
 
-// The first stage asks each place for its term. What one term comes to at one place is lowered by another family; its
-// tasks run for each place, with the coordinate that was named. What that family prepares of frozen slots is prepared
-// for each term.
+// What one term comes to at one place is lowered by another family; its tasks run for each place, with the coordinate
+// that the place names. What that family prepares of frozen slots is prepared for each term.
 namespace luminal::codegen {
 namespace {
 
@@ -119,15 +118,11 @@ class RoutedLowering {
   /// `one`: the program of one term at one place.
   Program lower(Program one) {
     add_workspaces(one);
-    names_ = add_buffer(
-        program_, {.name = "term", .space = Space::Shared, .dtype = Dtype::I64, .elements = places_.size()});
-    bool is_asked = false;
-    for (Stage& stage : one.stages) {
-      if (!stage.prepares && !is_asked) ask();
-      is_asked = is_asked || !stage.prepares;
-      program_.stages.push_back(stage.prepares ? of_all_terms(std::move(stage))
-                                               : at_all_places(std::move(stage)));
-    }
+    for (size_t k = 0; k < one.stages.size(); ++k)
+      if (one.stages[k].prepares)
+        program_.stages.push_back(of_all_terms(std::move(one.stages[k])));
+      else
+        add_at_all_places(std::move(one.stages[k]), k + 1 == one.stages.size());
     return std::move(program_);
   }
 
@@ -152,25 +147,7 @@ class RoutedLowering {
     }
   }
 
-  /// Writes down the term of each place. Where there is none the sum is 0, and what is made of it is stored here.
-  void ask() {
-    StageBuilder b(program_, places_.size());
-    Coordinates at(spec_.extents().size(), 0);
-    places_.place(b.task(), at);
-    const Ramp here(b);
-    std::map<int, Id> known;
-    const kernel::Value& sum = spec_.values()[static_cast<size_t>(routed_.sum)];
-    const Id name = here.evaluate(spec_, routed_.term.place, sum.operands, at, known);
-    b.store(names_, b.task(), name);
-    const Id none = b.constant({Dtype::I64, 1}, 0);
-    const Id is_outside = b.compute(ScalarOp::Or, {b.compute(ScalarOp::Lt, {name, none}),
-                                                   b.compute(ScalarOp::Le, {b.index(terms_), name})});
-    b.if_true(is_outside, [&] {
-      for (size_t k = 0; k < spec_.outputs().size(); ++k) store_without_term(b, k, at);
-    });
-    b.finish();
-  }
-
+  /// Where no term is named the sum is 0.
   void store_without_term(StageBuilder& b, size_t k, const Coordinates& at) const {
     const kernel::Output& output = spec_.outputs()[k];
     const kernel::Value& value = spec_.values()[static_cast<size_t>(output.value)];
@@ -201,36 +178,45 @@ class RoutedLowering {
     std::vector<Expression> coordinates;
   };
 
-  /// Task t runs task t % n of place, or term, t / n.
-  Expression begin_all(Stage& stage, const Expression& times, Here& here) const {
-    LUMINAL_CHECK(stage.task_variable == 0, "variable {} counts tasks", stage.task_variable);
-    const Expression tasks = stage.tasks;
-    const int variable = stage.variable_count++;
-    stage.tasks = tasks * times;
-    stage.task_variable = variable;
-    const Expression task = Expression::index(variable, stage.tasks);
-    here.task = task % tasks;
-    return task / tasks;
-  }
-
+  /// Task t runs task t % n of term t / n.
   Stage of_all_terms(Stage stage) const {
-    Here here;
-    here.term = begin_all(stage, terms_, here);
-    set(stage.body, here);
+    const Expression tasks = stage.tasks;
+    stage.tasks = tasks * terms_;
+    const Expression task = Expression::index(stage.task_variable, stage.tasks);
+    set(stage.body, {.task = task % tasks, .term = task / tasks});
     return stage;
   }
 
-  Stage at_all_places(Stage stage) const {
-    Here here;
-    here.place = begin_all(stage, places_.size(), here);
+  /// Task t runs task t % n of place t / n: for term in terms: if it is the one that the place names: the task. Comparing
+  /// a few hundred numbers is nothing beside a term.
+  void add_at_all_places(Stage stage, bool is_last) {
+    StageBuilder b(program_, stage.tasks * places_.size());
+    b.number_behind(stage);
     Coordinates at(spec_.extents().size(), 0);
+    Here here{.task = b.task() % stage.tasks, .place = b.task() / stage.tasks};
     places_.place(here.place, at);
     for (const int axis : routed_.places) here.coordinates.push_back(at[static_cast<size_t>(axis)]);
-    const int variable = stage.variable_count++;
-    here.term = Expression::index(variable, terms_);
-    set(stage.body, here);
-    run_where_named(stage, here, variable);
-    return stage;
+    std::map<int, Id> known;
+    const kernel::Value& sum = spec_.values()[static_cast<size_t>(routed_.sum)];
+    const Id name = Ramp(b).evaluate(spec_, routed_.term.place, sum.operands, at, known);
+    b.loop(terms_, LoopKind::Serial, [&](const Expression& term) {
+      here.term = term;
+      set(stage.body, here);
+      b.if_true(b.compute(ScalarOp::Eq, {name, b.index(term)}), [&] { b.append(std::move(stage.body)); });
+    });
+    if (is_last)
+      b.if_true(is_outside(b, name, here), [&] {
+        for (size_t k = 0; k < spec_.outputs().size(); ++k) store_without_term(b, k, at);
+      });
+    b.finish();
+  }
+
+  /// Whether no term is named. The first task of a place answers for all of them.
+  Id is_outside(StageBuilder& b, Id name, const Here& here) const {
+    const Id none = b.constant({Dtype::I64, 1}, 0);
+    const Id outside = b.compute(ScalarOp::Or, {b.compute(ScalarOp::Lt, {name, none}),
+                                                b.compute(ScalarOp::Le, {b.index(terms_), name})});
+    return b.compute(ScalarOp::And, {outside, b.compute(ScalarOp::Eq, {b.index(here.task), none})});
   }
 
   void set(Block& block, const Here& here) const {
@@ -256,34 +242,6 @@ class RoutedLowering {
     }
   }
 
-  /// for term in terms: if term is the one: body. The compare of a few hundred is nothing beside a term.
-  void run_where_named(Stage& stage, const Here& here, int variable) const {
-    const auto fresh = [&](Dtype dtype) {
-      stage.types.push_back({dtype, 1});
-      return stage.value_count++;
-    };
-    const auto value = [&](Instruction::Kind kind, Dtype dtype) {
-      return Instruction{.kind = kind, .result = fresh(dtype), .type = {dtype, 1}};
-    };
-    Instruction name = value(Instruction::Kind::Load, Dtype::I64);
-    name.buffer = names_;
-    name.index = here.place;
-    Instruction number = value(Instruction::Kind::Index, Dtype::I64);
-    number.index = here.term;
-    Instruction is_named = value(Instruction::Kind::Compute, Dtype::Bool);
-    is_named.op = ScalarOp::Eq;
-    is_named.operands = {name.result, number.result};
-    Instruction run{.kind = Instruction::Kind::If, .operands = {is_named.result}};
-    run.body = std::move(stage.body);
-    Instruction each{.kind = Instruction::Kind::Loop};
-    each.variable = variable;
-    each.extent = terms_;
-    for (Instruction* i : {&number, &is_named, &run}) each.body.push_back(std::move(*i));
-    stage.body.clear();
-    stage.body.push_back(std::move(name));
-    stage.body.push_back(std::move(each));
-  }
-
   struct Piece {
     int number = 0;           ///< of the buffer
     Expression elements = 0;  ///< of a place or term, where tasks share the workspace
@@ -296,7 +254,6 @@ class RoutedLowering {
   AxisGroup places_;
   Expression terms_;
   Program program_;
-  int names_ = -1;              ///< the term of each place
   std::vector<Piece> buffers_;  ///< by their number in the program of one place
 };
 
