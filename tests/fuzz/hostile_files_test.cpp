@@ -164,6 +164,7 @@ std::string kernel_file() {
                                   .dims = {"batch", "s"},
                                   .symbols = {"stage_0", "stage_1"},
                                   .tasks = {Expression("batch") * 3, Expression("s").ceil_div(4)},
+                                  .threads = {1, 64},
                                   .shared_bytes = Expression("batch") * 64,
                                   .local_bytes = 4096,
                                   .object = std::vector<std::byte>(100, std::byte{7})};

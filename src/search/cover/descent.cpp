@@ -230,6 +230,10 @@ Selection Selector::run() {
                 graph_.problem().hosts.size());
   descent.run();
   Selection best = descent.result();
+  if (settled_plan(all, unfused, best.cost_us) < best.cost_us) {
+    unfused.flips = best.flips;
+    best = std::move(unfused);
+  }
   best.unfused_us = plan(all, unfused, kImpossible);
   return best;
 }

@@ -38,8 +38,9 @@ class Expansions {
         changed = changed || grown[c] != 0;
       }
     }
+    const std::vector<char> masks = masks_of_coordinates();
     for (size_t c = 0; c < grown.size(); ++c)
-      if (is_mask_of_coordinates(c)) grown[c] = 1;
+      if (masks[c] != 0) grown[c] = 1;
     return grown;
   }
 
@@ -50,22 +51,50 @@ class Expansions {
   }
   [[nodiscard]] bool grows(size_t c, SpecId spec) const {
     const kernel::KernelSpec& content = store_.at(spec);
-    if (std::ranges::none_of(content.values(), [](const kernel::Value& v) { return v.monoid.has_value(); }))
-      return false;
+    return std::ranges::any_of(content.values(),
+                               [](const kernel::Value& v) { return v.monoid.has_value(); }) &&
+           bytes_[c] >= kLeastGrowth * bytes_read(content, [](size_t) { return true; });
+  }
+  /// Of the slots that count.
+  template <class Counts>
+  [[nodiscard]] double bytes_read(const kernel::KernelSpec& content, Counts&& counts) const {
     double read = 0;
-    for (const kernel::Slot& slot : content.slots())
-      read += bytes_of(slot.dtype, slot.elements, given_.sizes);
-    return bytes_[c] >= kLeastGrowth * read;
+    for (size_t s = 0; s < content.slots().size(); ++s)
+      if (counts(s)) read += bytes_of(content.slots()[s].dtype, content.slots()[s].elements, given_.sizes);
+    return read;
   }
   /// Where keys lie behind a query is a comparison of coordinates, and what is added to scores is chosen by it: whoever
-  /// reads it stored can't tell which blocks it excludes. Tables of functions, such as sines, are none.
-  [[nodiscard]] bool is_mask_of_coordinates(size_t c) const {
+  /// reads it stored can't tell which blocks it excludes. Rows of one-hot encodings compare coordinates with a tensor that
+  /// is small beside them. Tables of functions, such as sines, are none.
+  [[nodiscard]] std::vector<char> masks_of_coordinates() const {
+    std::vector<char> masks(bytes_.size(), 0);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t c = 0; c < masks.size(); ++c) {
+        if (masks[c] != 0 || !is_mask_of_coordinates(c, masks)) continue;
+        masks[c] = changed = true;
+      }
+    }
+    return masks;
+  }
+  [[nodiscard]] bool is_mask_of_coordinates(size_t c, const std::vector<char>& masks) const {
     return bytes_[c] > std::min(kLargeMask, given_.large_bytes) &&
            std::ranges::any_of(problem_.classes[c].alternatives, [&](const auto& alternative) {
              const kernel::KernelSpec& content = store_.at(alternative.spec);
-             return content.slots().empty() && !content.result().monoid &&
-                    compares_cheaply(content.result().body);
+             const auto is_mask = [&](size_t slot) {
+               return masks[static_cast<size_t>(alternative.arguments[slot])] != 0;
+             };
+             const auto is_chosen = [&](const kernel::Operand& o) {
+               return is_coordinate(o) ||
+                      (o.kind == kernel::Operand::Kind::Load && is_mask(static_cast<size_t>(o.slot)));
+             };
+             return !content.result().monoid && compares_cheaply(content.result().body) &&
+                    std::ranges::any_of(content.result().operands, is_chosen) &&
+                    bytes_[c] >= kLeastGrowth * bytes_read(content, [&](size_t s) { return !is_mask(s); });
            });
+  }
+  [[nodiscard]] static bool is_coordinate(const kernel::Operand& o) {
+    return o.kind == kernel::Operand::Kind::Index;
   }
   [[nodiscard]] static bool compares_cheaply(const ScalarFunction& body) {
     const auto is_truth = [](const ScalarNode& n) { return n.dtype == Dtype::Bool; };

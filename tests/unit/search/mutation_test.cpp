@@ -215,8 +215,8 @@ std::vector<MutatedKernel> subjects() {
        }},
       {"experts that blocks of rows name",
        [=](Graph& cx) {
-         const GraphTensor each = input(cx, {9, 1, 3, 64}).matmul(input(cx, {4, 64, 20}));
-         const GraphTensor is_own = cx.tensor({9, 1}, Dtype::I64).eq(cx.arange(4));
+         const GraphTensor each = input(cx, {40, 1, 5, 130}).matmul(input(cx, {4, 130, 40}));
+         const GraphTensor is_own = cx.tensor({40, 1}, Dtype::I64).eq(cx.arange(4));
          return is_own.unsqueeze(2).unsqueeze(3).where(each, 0).sum(1);
        }},
       {"rows of a table",
