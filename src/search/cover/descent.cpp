@@ -51,6 +51,7 @@ struct Selector::Descent {
     if (best_is_live) result.fusion = live.fusions();
     return result;
   }
+  [[nodiscard]] double cost_us() const { return best.cost_us; }
   [[nodiscard]] const std::vector<char>& memory() const { return live.in_memory(); }
   [[nodiscard]] const std::vector<char>& memory_of_best() const {
     return memory_is_best ? live.in_memory() : best_memory;
@@ -219,15 +220,17 @@ Selection Selector::run() {
     descent.settled = true;
   }
   // With prices instead of guesses classes take other fusions, which may be in each other's way where little
-  // is in memory, and a plan that guesses made look good may be dearer than one with all in memory.
-  std::vector<char> from = descent.memory();
-  double from_us = cost_of(from);
-  if (from_us >= kImpossible) from_us = cost_of(from = descent.memory_of_best());
+  // is in memory, and a plan that guesses made look good may be far dearer than one with all in memory.
+  constexpr double kFarDearer = 2;
+  const std::vector<char> last = descent.memory(), best_of_guesses = descent.memory_of_best();
+  const std::vector<char>& from = descent.start(last) ? last : best_of_guesses;
+  if (&from != &last) (void)descent.start(from);
   Selection unfused;
-  if (settled_plan(all, unfused, from_us) < from_us) from = all;
-  const bool possible = descent.start(from);
-  LUMINAL_CHECK(possible, "{} classes and {} hosts have no plan with all in memory", forced().size(),
-                graph_.problem().hosts.size());
+  const double from_us = descent.cost_us(), far_us = from_us / kFarDearer;
+  const bool is_dear = plan(all, unfused, far_us) < far_us;
+  if (is_dear && !(descent.start(all) && descent.cost_us() < from_us)) (void)descent.start(from);
+  LUMINAL_CHECK(descent.cost_us() < kImpossible, "{} classes and {} hosts have no plan with all in memory",
+                forced().size(), graph_.problem().hosts.size());
   descent.run();
   Selection best = descent.result();
   if (settled_plan(all, unfused, best.cost_us) < best.cost_us) {

@@ -116,9 +116,7 @@ class FusionFinder {
       const kernel::KernelSpec& spec = store_.at(alternative.spec);
       double read = 0;
       for (const kernel::Slot& slot : spec.slots()) read += kernel::typical_size(slot.elements);
-      return std::ranges::none_of(spec.values(),
-                                  [](const kernel::Value& v) { return v.monoid.has_value(); }) &&
-             read <= kSmall * kernel::typical_size(spec.outputs()[0].elements);
+      return is_elementwise(alternative) && read <= kSmall * kernel::typical_size(spec.outputs()[0].elements);
     });
   }
 
