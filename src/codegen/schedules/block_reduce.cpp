@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/fail.h"
@@ -47,12 +45,7 @@ class BlockReduceLowering {
         count_(results_.size()) {}
 
   Program lower() {
-    if (form_.splits > 1)
-      for (const FoldOp& op : ops_)
-        parts_.push_back(add_buffer(program_, {.name = fmt::format("part{}", parts_.size()),
-                                               .space = Space::Shared,
-                                               .dtype = op.dtype,
-                                               .elements = count_ * form_.splits}));
+    if (form_.splits > 1) parts_ = add_parts(program_, ops_, count_ * form_.splits);
     fold();
     if (form_.splits > 1) join();
     return std::move(program_);

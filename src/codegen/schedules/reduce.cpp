@@ -52,12 +52,7 @@ class ReduceLowering {
 
   Program lower() {
     count_ = results_.size();
-    if (form_.splits > 1)
-      for (const FoldOp& op : ops_)
-        parts_.push_back(add_buffer(program_, {.name = fmt::format("part{}", parts_.size()),
-                                               .space = Space::Shared,
-                                               .dtype = op.dtype,
-                                               .elements = count_ * form_.splits}));
+    if (form_.splits > 1) parts_ = add_parts(program_, ops_, count_ * form_.splits);
     if (form_.along != 0)
       form_.inner != 0 ? along_window() : along_reduced();
     else if (form_.inner != 0)

@@ -19,6 +19,9 @@ struct Reduction {
 [[nodiscard]] std::optional<Reduction> analyse_reduction(const kernel::KernelSpec& spec);
 /// How each of them folds.
 [[nodiscard]] std::vector<FoldOp> fold_ops(const kernel::KernelSpec& spec, const Reduction& r);
+/// Memory of the launch for what each of `elements` parts comes to, a buffer for each fold.
+[[nodiscard]] std::vector<int> add_parts(Program& program, std::span<const FoldOp> ops,
+                                         const Expression& elements);
 /// What the folded value `v` folds at these coordinates, in the fold's own dtype.
 [[nodiscard]] Id folded_element(StageBuilder& b, const kernel::KernelSpec& spec, int v, const FoldOp& op,
                                 const Ramp& ramp, std::span<const Expression> at);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -45,6 +47,16 @@ std::vector<FoldOp> fold_ops(const KernelSpec& spec, const Reduction& r) {
     ops.push_back(fold_op(*value.monoid, value.dtype()));
   }
   return ops;
+}
+
+std::vector<int> add_parts(Program& program, std::span<const FoldOp> ops, const Expression& elements) {
+  std::vector<int> parts;
+  for (const FoldOp& op : ops)
+    parts.push_back(add_buffer(program, {.name = fmt::format("part{}", parts.size()),
+                                         .space = Space::Shared,
+                                         .dtype = op.dtype,
+                                         .elements = elements}));
+  return parts;
 }
 
 Id folded_element(StageBuilder& b, const KernelSpec& spec, int v, const FoldOp& op, const Ramp& ramp,

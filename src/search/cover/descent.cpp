@@ -223,8 +223,9 @@ Selection Selector::run() {
   // is in memory, and a plan that guesses made look good may be far dearer than one with all in memory.
   constexpr double kFarDearer = 2;
   const std::vector<char> last = descent.memory(), best_of_guesses = descent.memory_of_best();
-  const std::vector<char>& from = descent.start(last) ? last : best_of_guesses;
-  if (&from != &last) (void)descent.start(from);
+  const bool is_plan = descent.start(last);
+  const std::vector<char>& from = is_plan ? last : best_of_guesses;
+  if (!is_plan) (void)descent.start(from);
   Selection unfused;
   const double from_us = descent.cost_us(), far_us = from_us / kFarDearer;
   const bool is_dear = plan(all, unfused, far_us) < far_us;
