@@ -292,7 +292,6 @@ class GraphTensor {
   [[nodiscard]] GraphTensor argmax(int axis, bool keepdims = false, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor argmin(int axis, bool keepdims = false, Where where = Where::current()) const;
   /// Sum, maximum, product of each element and all before it. Cost: O(n). Sums of floats accumulate in f64.
-  /// Source of the others: Hillis & Steele 1986 inside blocks, Blelloch 1990 across them.
   [[nodiscard]] GraphTensor cumsum(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor cummax(int axis, Where where = Where::current()) const;
   /// An infinity stays one until a zero. Dtypes: f32 multiplies in f64, f16 and bf16 in f32.

@@ -46,8 +46,10 @@ extern const OpDef kProdReduce;
 // Along an axis [axis: int64]
 extern const OpDef
     kArgsort;  ///< places (i64) of the elements in order [descending: bool; count: int64, if not all]
+extern const OpDef kCumsum, kCumprod,
+    kCummax;  ///< of each element and all before it, or behind it [axis: int64, reverse: bool]
 extern const OpDef
-    kCumsum;  ///< sums of each element and all before it, or behind it [axis: int64, reverse: bool]
+    kLinearRecurrence;  ///< (a, b) -> y: y(i) = a(i) y(i-1) + b(i) [axis: int64, reverse: bool]
 
 // Indexing: by flat positions; or, with [axis: int64, slices: bool], by places along an axis, of elements each or of
 // whole slices. Error at run time if out of range

@@ -17,12 +17,23 @@ namespace {
 
 // Every record, sorted by name: a new op is one file and one line here.
 constexpr std::array kBuiltIn{
-    &kAdd,          &kAnd,      &kArgsort,    &kBitcast,    &kCast,       &kConstant, &kCos,   &kCumsum,
-    &kCustomKernel, &kDetach,   &kDiff,       &kDiv,        &kErf,        &kExp,      &kExp2,  &kExpm1,
-    &kFloor,        &kFunction, &kGather,     &kGraphBreak, &kInput,      &kIntDiv,   &kIota,  &kLessThan,
-    &kLog,          &kLog1p,    &kLog2,       &kMax,        &kMaxReduce,  &kMod,      &kMul,   &kOr,
-    &kPow,          &kPrint,    &kProdReduce, &kRandom,     &kRandomBits, &kRecip,    &kScan,  &kScatter,
-    &kShift,        &kSin,      &kSqrt,       &kSumReduce,  &kTan,        &kTanh,     &kWhere, &kXor,
+    &kAdd,        &kAnd,          &kArgsort,
+    &kBitcast,    &kCast,         &kConstant,
+    &kCos,        &kCummax,       &kCumprod,
+    &kCumsum,     &kCustomKernel, &kDetach,
+    &kDiff,       &kDiv,          &kErf,
+    &kExp,        &kExp2,         &kExpm1,
+    &kFloor,      &kFunction,     &kGather,
+    &kGraphBreak, &kInput,        &kIntDiv,
+    &kIota,       &kLessThan,     &kLinearRecurrence,
+    &kLog,        &kLog1p,        &kLog2,
+    &kMax,        &kMaxReduce,    &kMod,
+    &kMul,        &kOr,           &kPow,
+    &kPrint,      &kProdReduce,   &kRandom,
+    &kRandomBits, &kRecip,        &kScan,
+    &kScatter,    &kShift,        &kSin,
+    &kSqrt,       &kSumReduce,    &kTan,
+    &kTanh,       &kWhere,        &kXor,
 };
 
 /// Ops that the program added. Records are owned by the program and live as long as it.

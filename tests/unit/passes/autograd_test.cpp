@@ -12,6 +12,7 @@
 namespace luminal {
 namespace {
 
+using test::Argument;
 using test::expect_gradients;
 using test::gradient_of;
 using Doubles = std::vector<double>;
@@ -300,9 +301,30 @@ TEST(AutogradDifferences, Reductions) {
   expect_gradients({{{3, 4}}}, [](Graph&, const Tensors& in) { return in[0].max(1) + in[0].min(Axes()); });
   expect_gradients({{{3, 4}}}, [](Graph&, const Tensors& in) { return in[0].cumsum(0) * in[0].cumprod(1); });
   expect_gradients({{{3, 4}}}, [](Graph&, const Tensors& in) { return in[0].cummax(1); });
+  expect_gradients({{{2, 5}}}, gradient_of([](Graph&, const Tensors& in) { return in[0].cumprod(1); }));
+  expect_gradients({{{5, 2}}},
+                   gradient_of([](Graph&, const Tensors& in) { return in[0].cumprod(0).square(); }));
+  expect_gradients({{{3, 4}}},
+                   gradient_of([](Graph&, const Tensors& in) { return in[0].cummax(0) * in[0].cumsum(1); }));
   expect_gradients(
       {{{3, 4}}}, [](Graph&, const Tensors& in) { return in[0].var(1) + in[0].std(1) + in[0].logsumexp(1); });
   expect_gradients({{{2, 3}}}, gradient_of([](Graph&, const Tensors& in) { return in[0].prod(1); }));
+}
+
+TEST(AutogradDifferences, WalksAlongAnAxis) {
+  for (const OpDef* op : {&kCumsum, &kCumprod, &kCummax, &kLinearRecurrence})
+    for (const bool reverse : {false, true})
+      for (const int64_t axis : {0, 1}) {
+        const auto function = [=](Graph& cx, const Tensors& in) {
+          auto node = cx.add_op(*op);
+          for (int i = 0; i < op->arity; ++i) node.input(in[static_cast<size_t>(i)]);
+          return node.attribute("axis", axis).attribute("reverse", reverse).finish();
+        };
+        const std::vector<Argument> arguments(static_cast<size_t>(op->arity), Argument{{4, 3}});
+        SCOPED_TRACE(op->name);
+        expect_gradients(arguments, function);
+        expect_gradients(arguments, gradient_of(function));
+      }
 }
 
 TEST(AutogradDifferences, Gather) {
