@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <set>
@@ -17,10 +18,10 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-/// What became of a contained process that is served by a pool of pages.
+/// What became of a contained process that is served by a pool of pages. Only one that hangs is ended.
 std::string ended(const std::function<void()>& body) {
   const KeptPages kept;
-  return run_contained([&](Progress&) { body(); }, std::chrono::seconds(20));
+  return run_contained([&](Progress&) { body(); }, std::chrono::minutes(10));
 }
 
 void expect(bool holds) {
@@ -150,7 +151,7 @@ TEST(GuardedView, ShowsInputsThatRepeatThemselves) {
         const auto data = draw(dtype);
         const auto view = GuardedView::of(data->bytes);
         expect(data->dims == expected->dims && data->bytes == expected->bytes);
-        expect(view && std::equal(expected->bytes.begin(), expected->bytes.end(), view->data()));
+        expect(view && std::memcmp(expected->bytes.data(), view->data(), expected->bytes.size()) == 0);
         if (reads_beyond) static_cast<void>(static_cast<const volatile std::byte*>(view->data())[kBytes]);
       });
       EXPECT_TRUE(reads_beyond ? how.starts_with("crashed with signal 11") : how.empty()) << how;
@@ -180,7 +181,7 @@ TEST(GuardedView, IsOfTheMemoryThatIsThereNow) {
             views.push_back(GuardedView::of(data->bytes));
             expect(views.back() != nullptr && views.back() == GuardedView::of(data->bytes));
             const auto& bytes = expected[seed].bytes;
-            expect(std::equal(bytes.begin(), bytes.end(), views.back()->data()));
+            expect(std::memcmp(bytes.data(), views.back()->data(), bytes.size()) == 0);
           }
           others.emplace_back(Dtype::F32, std::vector{8 * kMiB});
         }

@@ -12,12 +12,12 @@
 namespace luminal::search {
 namespace {
 
-/// In a process that a pool of pages serves: what it finds wrong, or "".
+/// In a process that a pool of pages serves: what it finds wrong, or "". Only one that hangs is ended.
 std::string where_a_pool_serves(const std::function<std::string()>& body) {
   const SharedBytes shared(256);
   const std::string trouble =
       run_contained([&](Progress&) { body().copy(reinterpret_cast<char*>(shared.bytes().data()), 255); },
-                    std::chrono::seconds(20));
+                    std::chrono::minutes(10));
   return trouble.empty() ? reinterpret_cast<const char*>(shared.bytes().data()) : trouble;
 }
 
