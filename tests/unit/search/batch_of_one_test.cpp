@@ -60,6 +60,18 @@ std::vector<BatchedGraph> batched_graphs() {
   };
 }
 
+/// Operands are numbered by their content, which differs with the sizes: the one whose rows are the tile's is told by what
+/// it is, "x" or else.
+std::string parameters_of(const KernelReport& kernel) {
+  std::string text = kernel.parameters;
+  constexpr std::string_view kSwapped = "swap_operands=";
+  const size_t at = text.find(kSwapped);
+  if (at == std::string::npos) return text;
+  const bool swapped = text.at(at + kSwapped.size()) == '1',
+             x_is_first = kernel.spec.find("A = x ") != std::string::npos;
+  return text.replace(at, kSwapped.size() + 1, swapped == x_is_first ? "rows=else" : "rows=x");
+}
+
 /// Schedules of a plan's kernels and their parameters, in an order of their own.
 std::vector<std::string> schedules(const BuildBatched& build, bool named) {
   Graph cx;
@@ -69,7 +81,7 @@ std::vector<std::string> schedules(const BuildBatched& build, bool named) {
   if (named) cx.set_dim("n", 1);
   std::vector<std::string> list;
   for (const KernelReport& kernel : cx.compile(Fast{}).details().kernels)
-    list.push_back(kernel.schedule + " " + kernel.parameters);
+    list.push_back(kernel.schedule + " " + parameters_of(kernel));
   std::ranges::sort(list);
   return list;
 }
