@@ -80,7 +80,7 @@ std::string Operations::operator()(ScalarOp op, Type result, Dtype operand, std:
     case ScalarOp::Div:
       return infix("/");
     case ScalarOp::Remainder:
-      return fmt::format("fmod({}, {})", v[0], v[1]);
+      return remainder(t, v[0], v[1]);
     case ScalarOp::Fma:
       return fmt::format("fma({}, {}, {})", v[0], v[1], v[2]);
     case ScalarOp::Sqrt:
@@ -152,6 +152,19 @@ std::string Operations::extreme_lines(ScalarOp op, const Vector& t) const {
   return fmt::format("  const {} other = {};\n  const {} value = {};\n  return {};\n", type,
                      choose(t, least ? "(a < b)" : "(a > b)", "a", "b"), type,
                      choose(t, "(a == b)", equal, "other"), choose(t, "(a != a)", "a", "value"));
+}
+
+/// Lane by lane: what PoCL 3.1 calls fmod of vectors of doubles is NaN for some quotients that scalars have (seen with
+/// AVX-512).
+std::string Operations::remainder(const Vector& t, const std::string& a, const std::string& b) {
+  if (t.width == 1) return fmt::format("fmod({}, {})", a, b);
+  return call("remainder", t, t, {a, b}, [&] {
+    std::vector<std::string> lanes;
+    for (int k = 0; k < t.width; ++k)
+      lanes.push_back(fmt::format("fmod({}, {})", s_.lane("a", t.width, k), s_.lane("b", t.width, k)));
+    return fmt::format("  return {};\n",
+                       s_.spread(t.word, t.width, fmt::format("{}", fmt::join(lanes, ", "))));
+  });
 }
 
 std::string Operations::floor_division(ScalarOp op, const Vector& t, const std::string& a,

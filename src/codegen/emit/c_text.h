@@ -88,6 +88,7 @@ class Operations {
   [[nodiscard]] std::string truth(const Vector& t, const std::string& mask) const;
   std::string extreme(ScalarOp op, const Vector& t, const std::string& a, const std::string& b);
   std::string absolute(const Vector& t, const std::string& a);
+  std::string remainder(const Vector& t, const std::string& a, const std::string& b);
   std::string floor_division(ScalarOp op, const Vector& t, const std::string& a, const std::string& b);
   std::string shift(ScalarOp op, const Vector& t, const std::string& a, const std::string& b);
   [[nodiscard]] std::string shift_lines(ScalarOp op, const Vector& t) const;
