@@ -26,13 +26,14 @@ INLINER, CANONICAL = "src/kernel/inliner.cpp", "src/kernel/canonical.cpp"
 AXES, MASKS = "src/kernel/canonical_axes.cpp", "src/kernel/canonical_masks.cpp"
 SHARE, VALUES = "src/kernel/canonical_share.cpp", "src/kernel/canonical_values.cpp"
 ONE_TERM = "src/kernel/one_term.cpp"
-ROUTED = "src/kernel/routed.cpp"
+ROUTED, DEVIATIONS = "src/kernel/routed.cpp", "src/kernel/deviations.cpp"
 
 # Programs that may notice a mutant of a file, and their tests, the quickest first.
 TESTS_OF_LAWS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
                  "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
 TESTS = {LAWS: TESTS_OF_LAWS, STORE: TESTS_OF_LAWS, LANGUAGE: TESTS_OF_LAWS,
-         ONLINE: {"test_kernel": "Online*:*OnlineSums.*:Compose*"},
+         ONLINE: {"test_kernel": "Online*:*OnlineSums.*:Compose*:Deviations.*"},
+         DEVIATIONS: {"test_kernel": "Deviations.*"},
          IN_PLACE: {"test_kernel": "InPlace.*"}, ROUTED: {"test_kernel": "Routed.*"},
          ONE_TERM: {"test_kernel": "OneTerm.*:Canonical*:Routed.*"}} | dict.fromkeys(
              (COMPOSE, INLINER, CANONICAL, AXES, MASKS, SHARE, VALUES),
@@ -293,8 +294,11 @@ MUTANTS = [
     (ONLINE, "bool joins_walk(", "v.online || !reads_fold(v.body)", "v.online"),
     (ONLINE, "bool joins_walk(", "if (v.monoid != Monoid::Add) return false;", ""),
     (ONLINE, "bool joins_walk(", "terms && !reads_fold(*terms)", "terms.has_value()"),
-    (ONLINE, "void mark_online(", "if (parts.values.size() < 2 || !has_maximum(parts)) return;", "",
-     "Without a maximum nothing follows one: leaving early is quicker."),
+    (ONLINE, "void mark_online(", "if (parts.values.size() < 2) return;", "",
+     "A value alone follows no other: leaving early is quicker."),
+    (ONLINE, "void mark_online(", "if (has_maximum(parts)) {", "{",
+     "Without a maximum nothing follows one: not to look is quicker."),
+    (ONLINE, "void mark_online(", " || deviation_of(parts.values, v).has_value()", ""),
     (ONLINE, "void mark_online(", "if (changed) simplify_values(parts);", "",
      "Operands that nothing reads any more count for nothing."),
     (IN_PLACE, "read_where_written(", "is_quantized(own.dtype) || ", ""),
@@ -517,6 +521,20 @@ MUTANTS = [
     (VALUES, "void widen_outputs()", " && !((wanted & ~have) != 0 && is_read(o.value))", ""),
     (VALUES, "void widen_outputs()",
      "if ((wanted & ~axes_of(parts_.values[static_cast<size_t>(source)].axes)) == 0) {", "{"),
+    (DEVIATIONS, "deviation_of(", "v.monoid != Monoid::Add || ", ""),
+    (DEVIATIONS, "deviation_of(", " || !is_real(v.dtype())", ""),
+    (DEVIATIONS, "deviation_of(", "root.op != ScalarOp::Mul || ", ""),
+    (DEVIATIONS, "deviation_of(", " || root.operands[0] != root.operands[1]", ""),
+    (DEVIATIONS, "deviation_of(", "difference.op != ScalarOp::Sub && ", ""),
+    (DEVIATIONS, "deviation_of(", " && difference.op != ScalarOp::Add", ""),
+    (DEVIATIONS, "deviation_of(", "difference.op != ScalarOp::Sub && difference.op != ScalarOp::Add", "false"),
+    (DEVIATIONS, "deviation_of(", "if (varies(u)) std::swap(x, u);", ""),
+    (DEVIATIONS, "deviation_of(", "if (varies(u)) return std::nullopt;", ""),
+    (DEVIATIONS, "deviation_of(", "sum.monoid != Monoid::Add || ", ""),
+    (DEVIATIONS, "deviation_of(", " || sum.reduced != v.reduced", ""),
+    (DEVIATIONS, "deviation_of(", "difference.op == ScalarOp::Add}", "false}"),
+    (DEVIATIONS, "bool has_same_terms(", "root_of(x, a) == root_of(b.body, b)", "true"),
+    (DEVIATIONS, "bool has_same_terms(", "root_of(x, a) == root_of(b.body, b)", "false"),
     (ONE_TERM, "place_where(", "place_where(n.operands[0], !holds)", "place_where(n.operands[0], holds)"),
     (ONE_TERM, "place_where(", "(holds ? ScalarOp::Eq : ScalarOp::Ne)", "ScalarOp::Eq"),
     (ONE_TERM, "place_where(", "(holds ? ScalarOp::Eq : ScalarOp::Ne)", "ScalarOp::Ne"),

@@ -135,6 +135,14 @@ GraphTensor reduction(const Call& call, Graph&) {
                                   std::source_location::current());
 }
 
+/// var and std: `correction` is subtracted from the number of elements.
+template <auto method>
+GraphTensor deviation(const Call& call, Graph&) {
+  return (call.tensor(0).*method)(call.axes_or_all(1, "axes"), call.flag(2, "keepdims", false),
+                                  static_cast<int>(call.integer(3, "correction", 1)),
+                                  std::source_location::current());
+}
+
 template <auto method>
 GraphTensor binary(const Call& call, Graph& graph) {
   return (call.tensor(0).*method)(call.operand(1, graph));
@@ -166,6 +174,7 @@ GraphTensor call_attention(const Call& call, Graph&) {
 using T = GraphTensor;
 
 constexpr std::string_view kAxes = "x, axes=all, keepdims=0";
+constexpr std::string_view kDeviation = "x, axes=all, keepdims=0, correction=1";
 constexpr std::string_view kConv = "x, w, stride=1, padding=0, dilation=1, groups=1";
 constexpr std::string_view kPool = "x, kernel=2, stride=kernel, padding=0, dilation=1";
 
@@ -284,6 +293,7 @@ constexpr std::array kFunctions{
     FormulaFunction{"square", "x", unary<&T::square>},
     FormulaFunction{"squeeze", "x, axis",
                     [](const Call& c, Graph&) { return c.tensor(0).squeeze(c.axis(1, "axis")); }},
+    FormulaFunction{"std", kDeviation, deviation<&T::std>},
     FormulaFunction{"sum", kAxes, reduction<&T::sum>},
     FormulaFunction{"t", "x", unary<&T::t>},
     FormulaFunction{"tanh", "x", unary<&T::tanh>},
@@ -296,6 +306,7 @@ constexpr std::array kFunctions{
         [](const Call& c, Graph&) { return c.tensor(0).transpose(c.axis(1, "a", -2), c.axis(2, "b", -1)); }},
     FormulaFunction{"unsqueeze", "x, axis",
                     [](const Call& c, Graph&) { return c.tensor(0).unsqueeze(c.axis(1, "axis")); }},
+    FormulaFunction{"var", kDeviation, deviation<&T::var>},
     FormulaFunction{
         "where", "condition, a, b",
         [](const Call& c, Graph& g) { return c.tensor(0).where(c.operand(1, g), c.operand(2, g)); }},

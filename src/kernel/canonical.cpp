@@ -25,6 +25,14 @@ int add_operand(std::vector<Operand>& operands, Operand operand) {
   return static_cast<int>(operands.size()) - 1;
 }
 
+void forget_unread(Value& v) {
+  std::vector<bool> read(v.operands.size(), false);
+  for (const ScalarNode& n : v.body.nodes())
+    if (n.op == ScalarOp::Input) read[n.payload] = true;
+  for (size_t k = 0; k < read.size(); ++k)
+    if (!read[k]) v.operands[k] = {.kind = Operand::Kind::Index, .dtype = v.operands[k].dtype, .masks = {}};
+}
+
 void append_mask(std::vector<Mask>& masks, const Expression& predicate, const Number& fill) {
   if (symbolic::is_constant(predicate, 1)) return;
   if (!masks.empty() && symbolic::is_constant(masks.back().predicate, 0)) return;

@@ -10,6 +10,8 @@ namespace luminal::kernel {
 void substitute_axes(SpecParts& parts, std::span<const Expression> replacement);
 /// The position of an equal operand, which is added if there is none.
 int add_operand(std::vector<Operand>& operands, Operand operand);
+/// Operands that the body does not read, perhaps over axes that the value does not bind, count for nothing.
+void forget_unread(Value& v);
 /// Masks that always or never apply dropped, neighbours of one fill joined.
 void append_mask(std::vector<Mask>& masks, const Expression& predicate, const Number& fill);
 
@@ -33,7 +35,7 @@ bool split_axes(SpecParts& parts);
 /// (softmax: one axis for the maximum, the sum and the result); then equal values become one. Whether any
 /// did.
 bool share_axes(SpecParts& parts);
-/// Marks the sums that can follow a rising maximum (Value::online). Factors made of other values over the same
+/// Marks the sums that can follow a rising maximum, and squared deviations from a fold (Value::online). Factors made of other values over the same
 /// axes leave them: the terms they leave are at most as large as those of the sum that normalises them.
 /// Relaxed.
 void mark_online(SpecParts& parts);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -100,10 +101,12 @@ class Costing {
   double predicted_us(const MachineLimits& limits) {
     const Work w = work();
     double compute_us = 0;
-    if (in_one_walk())
+    if (in_one_walk()) {
       compute_us = walk_us(limits);
-    else
+    } else {
       for (const Value& v : spec_.values()) compute_us += value_us(v, limits);
+      count_passes(limits);
+    }
     double memory_us = 0;
     const auto traffic = [&](double bytes) {
       // What fills less than half of the cache is likely there from the kernel before.
@@ -116,6 +119,42 @@ class Costing {
   }
 
  private:
+  /// A row that leaves the thread's cache comes from memory once for each pass over it: for its sums, for what is folded
+  /// from these, for what is written along it. Online sums need no pass of their own where nothing is.
+  void count_passes(const MachineLimits& limits) {
+    const auto is_long = [&](double bytes) { return bytes > static_cast<double>(limits.l2_bytes); };
+    if (reductions_ == 0 || std::ranges::none_of(slot_bytes_, is_long)) return;
+    const auto values = spec_.values();
+    AxisSet of_all = ~AxisSet{0};  // folds: what lies along other axes is a row
+    for (const Value& v : values)
+      if (is_fold(v)) of_all &= axes_of(v.axes);
+    const bool writes_along = std::ranges::any_of(spec_.outputs(), [&](const Output& o) {
+      return (axes_of(values[static_cast<size_t>(o.value)].axes) & ~of_all) != 0;
+    });
+    std::vector<int> pass(values.size(), 0);         // in which a value can be computed
+    std::vector<uint64_t> passes(values.size(), 0);  // in which it is
+    for (size_t k = 0; k < values.size(); ++k) {
+      for (const Operand& o : values[k].operands)
+        if (o.kind == Operand::Kind::Value) {
+          const auto read = static_cast<size_t>(o.value);
+          pass[k] = std::max(pass[k], pass[read] + (is_fold(values[read]) ? 1 : 0));
+        }
+      if (pass[k] > 0 && values[k].online && !writes_along) --pass[k];
+    }
+    for (const Output& o : spec_.outputs())
+      passes[static_cast<size_t>(o.value)] |= uint64_t{1} << std::min(pass[static_cast<size_t>(o.value)], 63);
+    std::vector<uint64_t> of_slot(slot_bytes_.size(), 0);
+    for (size_t k = values.size(); k-- > 0;) {
+      if (is_fold(values[k])) passes[k] = uint64_t{1} << std::min(pass[k], 63);
+      for (const Operand& o : values[k].operands) {
+        if (o.kind == Operand::Kind::Value) passes[static_cast<size_t>(o.value)] |= passes[k];
+        if (o.kind != Operand::Kind::Load) continue;
+        const double row = volume(axes_read(values[k], o) & ~of_all, sizes_) * mean_element_bytes(o.dtype);
+        if (is_long(row)) of_slot[static_cast<size_t>(o.slot)] |= passes[k];
+      }
+    }
+    for (size_t s = 0; s < of_slot.size(); ++s) slot_bytes_[s] *= std::max(1, std::popcount(of_slot[s]));
+  }
   /// Of a sum with one term, its axis counts one position.
   [[nodiscard]] const Sizes& sizes_in(const Value& v) const {
     const auto own = picks_.find(&v);

@@ -47,13 +47,6 @@ Composed own_slots(Canonical c) {
   return result;
 }
 
-Expression row_major(std::span<const int> axes, std::span<const Expression> extents) {
-  Expression index = 0;
-  for (const int a : axes)
-    index = index * extents[static_cast<size_t>(a)] + Expression::index(a, extents[static_cast<size_t>(a)]);
-  return index;
-}
-
 }  // namespace
 
 std::optional<int> identity_of(const KernelSpec& spec, MathMode mode) {
@@ -198,8 +191,7 @@ Split split_at(const KernelSpec& spec, size_t at, const ScalarFunction& inner_bo
                const ScalarFunction& outer_body) {
   const Value& v = spec.values()[at];
   const Expression index = row_major(v.axes, spec.extents());
-  Expression elements = 1;
-  for (const int a : v.axes) elements *= spec.extents()[static_cast<size_t>(a)];
+  const Expression elements = elements_of(v.axes, spec.extents());
 
   SpecParts inner = spec.parts();
   inner.values.resize(at + 1);
@@ -216,12 +208,7 @@ Split split_at(const KernelSpec& spec, size_t at, const ScalarFunction& inner_bo
   rest.monoid = std::nullopt;
   rest.reduced.clear();
   rest.body = outer_body;
-  // Operands that stayed inside may depend on axes that the outer value does not bind.
-  std::vector<bool> read(rest.operands.size(), false);
-  for (const ScalarNode& n : outer_body.nodes())
-    if (n.op == ScalarOp::Input) read[n.payload] = true;
-  for (size_t k = 0; k < read.size(); ++k)
-    if (!read[k]) rest.operands[k] = {.kind = Kind::Index, .dtype = rest.operands[k].dtype, .masks = {}};
+  forget_unread(rest);
   Canonical co = canonical(std::move(outer));
 
   Split split{

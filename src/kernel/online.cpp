@@ -9,6 +9,7 @@
 #include "kernel/calls.h"
 #include "kernel/canonical_steps.h"
 #include "kernel/copies.h"
+#include "kernel/deviations.h"
 #include "luminal/scalar_math.h"
 #include "scalar/typing.h"
 
@@ -395,15 +396,6 @@ class FactorsOut {
   int visits_ = 0;
 };
 
-/// Operands that the body does not read count for nothing.
-void forget_unread(Value& v) {
-  std::vector<bool> read(v.operands.size(), false);
-  for (const ScalarNode& n : v.body.nodes())
-    if (n.op == ScalarOp::Input) read[n.payload] = true;
-  for (size_t k = 0; k < read.size(); ++k)
-    if (!read[k]) v.operands[k] = {.kind = Kind::Index, .dtype = v.operands[k].dtype, .masks = {}};
-}
-
 /// Value `at`, if it is an online sum but for factors that may leave it, as the sum and a product behind it.
 bool take_factors_out(SpecParts& parts, size_t at) {
   const Value& v = parts.values[at];
@@ -507,13 +499,18 @@ bool joins_walk(std::span<const Value> values, int fold) {
 }
 
 void mark_online(SpecParts& parts) {
-  if (parts.values.size() < 2 || !has_maximum(parts)) return;
+  if (parts.values.size() < 2) return;
   bool changed = false;
-  for (size_t k = 0; k < parts.values.size(); ++k) changed |= take_bodies_in(parts, k);
-  for (size_t k = 0; k < parts.values.size(); ++k) changed |= take_factors_out(parts, k);
+  if (has_maximum(parts)) {
+    for (size_t k = 0; k < parts.values.size(); ++k) changed |= take_bodies_in(parts, k);
+    for (size_t k = 0; k < parts.values.size(); ++k) changed |= take_factors_out(parts, k);
+  }
   if (changed) simplify_values(parts);
-  for (size_t k = 0; k < parts.values.size(); ++k)
-    parts.values[k].online = online_of(parts.values, static_cast<int>(k)).has_value();
+  for (size_t k = 0; k < parts.values.size(); ++k) {
+    const auto v = static_cast<int>(k);
+    parts.values[k].online =
+        online_of(parts.values, v).has_value() || deviation_of(parts.values, v).has_value();
+  }
 }
 
 }  // namespace luminal::kernel

@@ -58,8 +58,9 @@ struct Value {
   ScalarFunction
       body;  ///< one output; input k is operands[k]; no coordinates. Its dtype is the accumulator's.
   std::vector<Operand> operands;
-  /// A sum that may be computed while a maximum it depends on still rises (kernel/online.h): what has been
-  /// added is multiplied by the factor that the new maximum asks for. A permission that nobody has to use.
+  /// A sum that may be computed before what its terms depend on is known: while a maximum still rises (kernel/online.h),
+  /// what has been added is multiplied by the factor that the new one asks for; deviations from a mean are added from the
+  /// mean of a part (kernel/deviations.h). A permission that nobody has to use (relaxed math).
   bool online = false;
   /// Terms of the sum are 0 where a mask makes one of their factors 0, whatever the others hold there (relaxed
   /// math). A permission, too.

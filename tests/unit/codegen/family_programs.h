@@ -4,6 +4,7 @@
 #include "support/loop_programs.h"
 #include "unit/codegen/random_spec.h"
 #include "unit/kernel/routed_specs.h"
+#include "unit/kernel/variance_specs.h"
 
 /// Programs of schedule families, for targets: the interpreter of the loops says what they give.
 namespace luminal::codegen::test_cases {
@@ -70,7 +71,8 @@ inline std::vector<KernelSpec> specs_of_every_family() {
           small_product_of_blocks(Dtype::Q8_0, Dtype::Q4_0),
           small_product_of_blocks(Dtype::Q8_0, Dtype::Q8_0),
           kernel::test::RoutedProducts{}.spec(),
-          kernel::test::element_of_each_row(7, 20, false)};
+          kernel::test::element_of_each_row(7, 20, false),
+          kernel::test::Variance{.rows = 3, .length = 2500}.spec()};
 }
 
 }  // namespace luminal::codegen::test_cases

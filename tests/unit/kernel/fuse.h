@@ -74,4 +74,9 @@ class WholeFusion {
   int steps_ = 0;
 };
 
+/// All behind `out` as one spec.
+inline KernelSpec spec_behind(const Graph& graph, const GraphTensor& out) {
+  return WholeFusion(graph, 1).run(graph.resolve(out.edge()).source)->spec;
+}
+
 }  // namespace luminal::kernel::test

@@ -12,10 +12,6 @@
 namespace luminal::kernel::test {
 namespace {
 
-KernelSpec spec_behind(Graph& cx, GraphTensor out) {
-  return WholeFusion(cx, 1).run(cx.resolve(out.edge()).source)->spec;
-}
-
 TensorData random_data(const Slot& slot, uint64_t seed, const DimMap& dims = {}) {
   std::mt19937_64 random(seed);
   TensorData data(slot.dtype, {slot.elements.exec(dims)});

@@ -442,7 +442,8 @@ TEST(OnlineByHand, JoinsAWalk) {
   using List = std::vector<bool>;
   EXPECT_EQ(joins([](Given& g) { return total(g.e); }), (List{true, true}));
   EXPECT_EQ(joins([](Given& g) { return total(g.w); }), (List{true}));
-  EXPECT_EQ(joins([](Given& g) { return total((g.w - g.w.sum({1}, true)).square()); }), (List{true, false}));
+  EXPECT_EQ(joins([](Given& g) { return total((g.w - g.w.sum({1}, true)).square()); }), (List{true, true}));
+  EXPECT_EQ(joins([](Given& g) { return total((g.w - g.w.sum({1}, true)) * g.w); }), (List{true, false}));
   EXPECT_EQ(joins([](Given& g) { return total(g.w / g.w.abs().sum({1}, true)); }), (List{true, true}));
   EXPECT_EQ(joins([](Given& g) { return (g.w / g.w.abs().sum({1}, true)).max({1}); }), (List{true, false}));
   EXPECT_EQ(joins([](Given& g) {

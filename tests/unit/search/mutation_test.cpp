@@ -173,6 +173,11 @@ std::vector<MutatedKernel> subjects() {
       {"maximum", [=](Graph& cx) { return input(cx, {33, 77}).max(1); }},
       {"softmax", [=](Graph& cx) { return input(cx, {17, 130}).softmax(-1); }},
       {"layer norm", [=](Graph& cx) { return input(cx, {17, 96}).layer_norm(-1); }},
+      {"deviations of long rows",
+       [=](Graph& cx) {
+         const GraphTensor x = input(cx, {5, 2500});
+         return (x - x.mean(1, true)).square().sum(1);
+       }},
       {"product", [=](Graph& cx) { return input(cx, {33, 40}).matmul(input(cx, {40, 50})); }},
       {"product, relu",
        [=](Graph& cx) { return (input(cx, {20, 70}).matmul(input(cx, {70, 35})) + input(cx, {35})).relu(); }},
