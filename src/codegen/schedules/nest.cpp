@@ -101,6 +101,13 @@ std::vector<int> held_values(const KernelSpec& spec, AxisSet inner, const DimMap
   return found;
 }
 
+/// How many of a stage's axes, the last of them, its vectors lie along: those among `inner`, or one.
+std::ptrdiff_t axes_in_vectors(std::span<const int> axes, AxisSet inner) {
+  const auto is_inner = [&](int a) { return (inner & kernel::axis_bit(a)) != 0; };
+  const auto count = std::ranges::find_if_not(axes.rbegin(), axes.rend(), is_inner) - axes.rbegin();
+  return std::min(std::max<std::ptrdiff_t>(count, 1), std::ssize(axes));
+}
+
 class Nest {
  public:
   Nest(const KernelSpec& spec, const Parameters& parameters, const Bucket& bucket, const Target& target)
@@ -169,11 +176,9 @@ class Nest {
 
   void stage(const std::vector<int>& axes, const std::vector<Goal>& goals) {
     TaskGrid grid;
-    const auto is_inner = [&](int a) { return (inner_axes_ & kernel::axis_bit(a)) != 0; };
-    const auto inner = std::ranges::find_if_not(axes.rbegin(), axes.rend(), is_inner) - axes.rbegin();
-    const auto middle = axes.end() - std::min(std::max<std::ptrdiff_t>(inner, 1), std::ssize(axes));
-    grid.outer = group_of(spec_->extents(), {axes.begin(), middle});
-    grid.inner = group_of(spec_->extents(), {middle, axes.end()});
+    const std::ptrdiff_t inner = axes_in_vectors(axes, inner_axes_);
+    grid.outer = group_of(spec_->extents(), {axes.begin(), axes.end() - inner});
+    grid.inner = group_of(spec_->extents(), {axes.end() - inner, axes.end()});
     grid.width = axes.empty() ? 1 : lanes_;
     // Candidates that run a part of their tasks are compared with the same part of these loops: of many tasks that is
     // little more than what is compared.
@@ -473,10 +478,21 @@ std::vector<std::set<Place>> places_of(const KernelSpec& spec, AxisSet vector_ax
   return places;
 }
 
-/// Cycles of all bodies, each as often as it runs, and of the loops around them: `inner` axes in vectors of
-/// `lanes`, of which the last one may be nearly empty, the values `stages` before the others, `held` ones in each row.
+/// How much longer it takes than if the threads shared the blocks of what is computed over these axes evenly, or its rows
+/// where these are whole.
+double idleness(const KernelSpec& spec, AxisSet axes, AxisSet vector_axes, bool whole_rows, int64_t lanes,
+                int threads, const DimMap& top) {
+  const double rows = positions_of(spec, axes & ~vector_axes, top);
+  const double blocks =
+      whole_rows ? 1 : std::ceil(positions_of(spec, axes & vector_axes, top) / static_cast<double>(lanes));
+  return std::ceil(rows * blocks / threads) * threads / (rows * blocks);
+}
+
+/// Cycles of all bodies, each as often as it runs, and of the loops around them, while other threads wait, too: `inner`
+/// axes in vectors of `lanes`, of which the last one may be nearly empty, the values `stages` before the others, `held`
+/// ones in each row. `idle`: of the outputs.
 double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const int> stages,
-                 std::span<const int> held, int64_t lanes, int64_t natural, const DimMap& top,
+                 std::span<const int> held, int64_t lanes, int64_t natural, double idle, const DimMap& top,
                  const Target& target) {
   constexpr double kRow = 6, kBlock = 2, kAddition = 4;
   const auto side_by_side = static_cast<double>(std::max<int64_t>(1, lanes / natural));  // vectors of a block
@@ -485,14 +501,19 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
     return std::ceil(positions_of(spec, axes, top) / static_cast<double>(lanes));
   };
   const double rows = positions_of(spec, all & ~vector_axes, top);
-  double cycles = rows * (kRow + kBlock * blocks(vector_axes));
+  double cycles = idle * rows * (kRow + kBlock * blocks(vector_axes));
   const auto places = places_of(spec, vector_axes, stages, held);
   const Interior interior = interior_of(spec, group, ~(all | vector_axes));
   // Without a fold it does what `map` does, for which masks count as if no block lay inside: so they do here.
   const bool folds = std::ranges::any_of(spec.values(), [](const Value& v) { return v.monoid.has_value(); });
   for (size_t k = 0; k < spec.values().size(); ++k) {
     const Value& v = (folds ? interior.spec : spec).values()[k];
-    const AxisGroup own = contains(held, k) ? group_of(spec.extents(), further_axes(spec, v)) : group;
+    const bool has_stage = contains(stages, k);
+    const AxisGroup own =
+        has_stage
+            ? group_of(spec.extents(), {v.axes.end() - axes_in_vectors(v.axes, vector_axes), v.axes.end()})
+        : contains(held, k) ? group_of(spec.extents(), further_axes(spec, v))
+                            : group;
     const AxisSet in_vectors = kernel::axes_of(own.axes);
     const bool vectors = (kernel::all_axes(v) & in_vectors) != 0;
     double times = 0;
@@ -504,19 +525,12 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
     if (vectors) per_element *= side_by_side;
     if (vectors) per_element += cache_cycles(spec, v, own, lanes, top, target);
     if (v.monoid) per_element = std::max(per_element, kAddition);  // one after the other in each lane
-    cycles += times * per_element;
+    cycles +=
+        times * per_element *
+        (has_stage ? idleness(spec, kernel::axes_of(v.axes), in_vectors, false, lanes, target.threads, top)
+                   : idle);
   }
   return cycles;
-}
-
-/// How much longer it takes than if the threads shared the blocks of the result evenly, or its rows where these are whole.
-double idleness(const KernelSpec& spec, const AxisGroup& group, bool whole_rows, int64_t lanes, int threads,
-                const DimMap& top) {
-  const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
-  const double rows = positions_of(spec, all & ~vector_axes, top);
-  const double blocks =
-      whole_rows ? 1 : std::ceil(positions_of(spec, vector_axes, top) / static_cast<double>(lanes));
-  return std::ceil(rows * blocks / threads) * threads / (rows * blocks);
 }
 
 /// Outputs over the same axes share a stage.
@@ -559,11 +573,11 @@ std::vector<Candidate> points_of(const KernelSpec& given, const Bucket& bucket, 
       for (const int64_t lanes : {kSideBySide * natural, natural, int64_t{1}}) {
         if (lanes == 1 && i > 1) continue;
         if (lanes > natural && (!for_comparisons || group.size().exec(top) < lanes)) continue;
-        const double idle = idleness(spec, group, !rows.empty(), lanes, target.threads, top);
-        const double us =
-            roofline.us(cycles_of(spec, group, stages, rows, lanes, natural, top, target) * idle,
-                        output_groups(spec) + static_cast<int>(stages.size()),
-                        large ? idle * slow_of(spec, group, lanes, top) : idle);
+        const double idle = idleness(spec, output_axes(spec), kernel::axes_of(group.axes), !rows.empty(),
+                                     lanes, target.threads, top);
+        const double us = roofline.us(cycles_of(spec, group, stages, rows, lanes, natural, idle, top, target),
+                                      output_groups(spec) + static_cast<int>(stages.size()),
+                                      large ? idle * slow_of(spec, group, lanes, top) : idle);
         found.push_back({{{"inner", static_cast<int64_t>(i)}, {"stored", stored}, {"lanes", lanes}}, us});
       }
     }
