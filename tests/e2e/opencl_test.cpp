@@ -131,7 +131,9 @@ TEST(OpenClGraphs, SearchesTimeBlocksOfThreads) {
   const test::EnvironmentVariable cold("LUMINAL_CACHE", "off");
   Graph cx;
   cx.set_device("opencl");
-  const GraphTensor x = cx.tensor({2048, 2048}).set(values(2048 * 2048, 1));
+  // More than any last cache holds: memory makes the schedules alike, so that those of every family are worth timing.
+  constexpr int64_t kRows = 8192, kColumns = 4096;
+  const GraphTensor x = cx.tensor({kRows, kColumns}).set(values(kRows * kColumns, 1));
   const GraphTensor y = (x * 2 + 1).relu().retrieve();
   const Compiled compiled = cx.compile(Optimal{});
   const CompileReport report = compiled.details();

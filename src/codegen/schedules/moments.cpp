@@ -93,7 +93,7 @@ struct RowBlocks {
   }
 };
 
-/// RowBlocks of about `most` elements. Empty where a row is one.
+/// Blocks of about `most` elements. Empty where a row is one.
 std::optional<RowBlocks> row_blocks(const KernelSpec& spec, const Moments& m, int64_t most,
                                     const DimMap& top) {
   const std::vector<int> axes = reduced_by_stride(spec, m.all, top);
