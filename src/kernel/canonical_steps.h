@@ -35,9 +35,9 @@ bool split_axes(SpecParts& parts);
 /// (softmax: one axis for the maximum, the sum and the result); then equal values become one. Whether any
 /// did.
 bool share_axes(SpecParts& parts);
-/// Marks the sums that can follow a rising maximum, and squared deviations from a fold (Value::online). Factors made of other values over the same
-/// axes leave them: the terms they leave are at most as large as those of the sum that normalises them.
-/// Relaxed.
+/// Marks the sums that can follow a rising maximum, and sums of squared deviations beside the plain sum (Value::online).
+/// Factors made of other values over the same axes leave the former: the terms they leave are at most as large as those of
+/// the sum that normalises them. Relaxed.
 void mark_online(SpecParts& parts);
 /// Two axes that only ever appear as outer * extent + inner become one.
 void merge_axes(SpecParts& parts);

@@ -15,7 +15,6 @@
 namespace luminal::codegen {
 namespace {
 
-using kernel::AxisSet;
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
@@ -116,31 +115,25 @@ std::optional<RowBlocks> row_blocks(const KernelSpec& spec, const Moments& m, in
   return blocks;
 }
 
-/// The parameters: `block` elements at most in a block; `task` blocks in a task.
-struct MomentsForm {
-  int64_t block = 4096, task = 1;
-};
-
 class MomentsLowering {
  public:
-  MomentsLowering(const KernelSpec& spec, Moments moments, RowBlocks blocks, MomentsForm form,
+  /// `task`: blocks in a task.
+  MomentsLowering(const KernelSpec& spec, Moments moments, RowBlocks blocks, int64_t task,
                   const Target& target)
       : spec_(spec),
         m_(std::move(moments)),
         blocks_(std::move(blocks)),
-        form_(form),
+        task_(task),
         program_(program_for(spec, "moments")),
         results_(group_of(spec.extents(), m_.all.axes)) {
-    std::vector<FoldOp> parts;
     int widest = 1;
     for (const FoldOp& op : fold_ops(spec, m_.all))
       widest = std::max(widest, static_cast<int>(element_bytes(op.dtype)));
     lanes_ = target.lanes(widest);
-    for (const int v : m_.plain) parts.push_back(fold_op(*value(v).monoid, value(v).dtype()));
+    for (const int v : m_.plain) ops_.push_back(fold_op(*value(v).monoid, value(v).dtype()));
     for (const Moments::Squares& s : m_.squares)
-      parts.insert(parts.end(), 2, fold_op(Monoid::Add, value(s.value).dtype()));
-    ops_ = parts;
-    parts_ = add_parts(program_, parts, results_.size() * blocks_.count);
+      ops_.insert(ops_.end(), 2, fold_op(Monoid::Add, value(s.value).dtype()));
+    parts_ = add_parts(program_, ops_, results_.size() * blocks_.count);
   }
 
   Program lower() {
@@ -154,9 +147,9 @@ class MomentsLowering {
 
   void fold_blocks() {
     const Expression all = results_.size() * blocks_.count;
-    StageBuilder b(program_, all.ceil_div(form_.task));
-    b.loop((all - b.task() * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& i) {
-      const Expression number = b.task() * form_.task + i;
+    StageBuilder b(program_, all.ceil_div(task_));
+    b.loop((all - b.task() * task_).min(task_), LoopKind::Serial, [&](const Expression& i) {
+      const Expression number = b.task() * task_ + i;
       Coordinates at(spec_.extents().size(), 0);
       results_.place(number / blocks_.count, at);
       fold_block(b, blocks_.at(number % blocks_.count, at), at, number);
@@ -216,14 +209,13 @@ class MomentsLowering {
     std::vector<Id> totals;
     for (size_t p = 0; p < m_.plain.size(); ++p)
       totals.push_back(b.constant_bits({ops_[p].dtype, 1}, ops_[p].neutral));
-    if (!totals.empty())
-      totals = b.loop(blocks_.count, LoopKind::Serial, std::move(totals),
-                      [&](const Expression& i, std::span<const Id> so_far) {
-                        std::vector<Id> next;
-                        for (size_t p = 0; p < so_far.size(); ++p)
-                          next.push_back(b.compute(ops_[p].op, {so_far[p], b.load(parts_[p], first + i)}));
-                        return next;
-                      });
+    totals = b.loop(blocks_.count, LoopKind::Serial, std::move(totals),
+                    [&](const Expression& i, std::span<const Id> so_far) {
+                      std::vector<Id> next;
+                      for (size_t p = 0; p < so_far.size(); ++p)
+                        next.push_back(b.compute(ops_[p].op, {so_far[p], b.load(parts_[p], first + i)}));
+                      return next;
+                    });
     std::map<int, Id> known;
     for (size_t p = 0; p < totals.size(); ++p)
       known[m_.plain[p]] = b.convert(totals[p], value(m_.plain[p]).dtype());
@@ -265,7 +257,7 @@ class MomentsLowering {
   const KernelSpec& spec_;
   Moments m_;
   RowBlocks blocks_;
-  MomentsForm form_;
+  int64_t task_;
   Program program_;
   AxisGroup results_;
   int lanes_ = 8;
@@ -286,6 +278,7 @@ double moments_cycles(const KernelSpec& spec, const Moments& m, const AxisGroup&
   return cycles;
 }
 
+/// The parameters: `block` elements at most in a block; `task` blocks in a task.
 std::vector<Candidate> moments_candidates(const KernelSpec& original, const Bucket& bucket,
                                           const Target& target) {
   constexpr double kBlock = 60,
@@ -326,8 +319,7 @@ Program moments_lower(const KernelSpec& original, const Parameters& p, const Buc
   auto m = moments_of(spec);
   auto blocks = m ? row_blocks(spec, *m, p.at("block"), bucket.top()) : std::nullopt;
   LUMINAL_CHECK(blocks, "no blocks of rows: {}", spec.to_string());
-  return MomentsLowering(spec, std::move(*m), std::move(*blocks), {p.at("block"), p.at("task")}, target)
-      .lower();
+  return MomentsLowering(spec, std::move(*m), std::move(*blocks), p.at("task"), target).lower();
 }
 
 }  // namespace
