@@ -41,15 +41,24 @@ std::vector<Ranked> ranked_candidates(const kernel::KernelSpec& spec, const code
 }  // namespace
 
 Candidates narrowed(Candidates found, const Cache::Choice& elsewhere) {
-  const auto is_it = [&](const Tried& tried) {
-    return tried.schedule == elsewhere.schedule && tried.parameters == elsewhere.parameters;
+  const auto equal_parameters = [&](const Tried& tried) {
+    return std::ranges::count_if(tried.parameters, [&](const auto& parameter) {
+      const auto there = elsewhere.parameters.find(parameter.first);
+      return there != elsewhere.parameters.end() && there->second == parameter.second;
+    });
   };
-  if (std::ranges::none_of(found.promising, is_it)) return found;
+  const Tried* nearest = nullptr;
+  for (const Tried& tried : found.promising)
+    if (tried.schedule == elsewhere.schedule &&
+        (nearest == nullptr || equal_parameters(tried) > equal_parameters(*nearest)))
+      nearest = &tried;
+  if (nearest == nullptr) return found;
   Candidates few;
-  for (Tried& tried : found.promising)
-    (few.promising.empty() || is_it(tried) || codegen::find_schedule(tried.schedule).foreign ? few.promising
-                                                                                             : few.hopeless)
-        .push_back(std::move(tried));
+  for (Tried& tried : found.promising) {
+    const bool stays =
+        few.promising.empty() || &tried == nearest || codegen::find_schedule(tried.schedule).foreign;
+    (stays ? few.promising : few.hopeless).push_back(std::move(tried));
+  }
   std::ranges::move(found.hopeless, std::back_inserter(few.hopeless));
   return few;
 }

@@ -16,8 +16,9 @@ struct Candidates {
 [[nodiscard]] Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                                          const codegen::Target& target, int most);
 
-/// Where an earlier search chose one for another bucket of the same dims: the model's choice and that one are
-/// promising, the others count as hopeless. As they are if it is none of them.
+/// Where an earlier search made a choice for another bucket of the same dims: the model's first candidate and the one
+/// most like that choice (of its family, with the most parameters equal; tiles and tasks grow with sizes) are promising,
+/// the others count as hopeless. As they are if none is of its family.
 [[nodiscard]] Candidates narrowed(Candidates found, const Cache::Choice& elsewhere);
 
 /// How many candidates of a spec are worth looking at, `most` at best, where its launches take a share of the

@@ -114,6 +114,38 @@ TEST(Merit, WhatWonInAnotherBucketIsTriedBesideTheModelsChoice) {
   EXPECT_EQ(narrowed(found, {.schedule = "contract", .parameters = {}}).promising.size(), 1U);
 }
 
+/// Tiles and tasks grow with sizes: the other bucket's choice, to the number, is hardly ever a candidate here.
+TEST(Merit, OfAFamilyTheOneMostLikeWhatWonInAnotherBucketIsTried) {
+  Candidates found;
+  const std::vector<codegen::Parameters> of_tiles{
+      {{"task", 10}, {"tile", 14}, {"pack", 0}, {"depth", 0}},
+      {{"task", 10}, {"tile", 9}, {"pack", 0}, {"depth", 0}},
+      {{"task", 2}, {"tile", 9}, {"pack", 2}, {"depth", 256}},
+      {{"task", 3}, {"tile", 9}, {"pack", 2}, {"depth", 256}},
+  };
+  for (const codegen::Parameters& parameters : of_tiles)
+    found.promising.push_back({.schedule = "contract", .parameters = parameters});
+  found.promising.push_back({.schedule = "nest", .parameters = of_tiles[0]});
+  const auto tried_beside = [&](const codegen::Parameters& elsewhere) {
+    const Candidates few = narrowed(found, {.schedule = "contract", .parameters = elsewhere});
+    EXPECT_EQ(few.promising.size() + few.hopeless.size(), found.promising.size());
+    EXPECT_EQ(few.promising[0].parameters, of_tiles[0]) << "the model's choice";
+    std::vector<codegen::Parameters> tried;
+    for (size_t i = 1; i < few.promising.size(); ++i) tried.push_back(few.promising[i].parameters);
+    return tried;
+  };
+  EXPECT_THAT(tried_beside({{"task", 7}, {"tile", 8}, {"pack", 2}, {"depth", 256}}),
+              testing::ElementsAre(of_tiles[2]))
+      << "the model's better one of two that are equally like it";
+  EXPECT_THAT(tried_beside({{"task", 3}, {"tile", 8}, {"pack", 2}, {"depth", 256}}),
+              testing::ElementsAre(of_tiles[3]));
+  EXPECT_THAT(tried_beside({{"task", 9}, {"tile", 14}, {"pack", 0}, {"depth", 0}}), testing::ElementsAre())
+      << "the model's choice is the one most like it";
+  EXPECT_THAT(tried_beside({{"task", 9}, {"tile", 9}, {"pack", 0}, {"depth", 0}}),
+              testing::ElementsAre(of_tiles[1]));
+  EXPECT_THAT(tried_beside({}), testing::ElementsAre()) << "nothing is like it: the family's first";
+}
+
 TEST_F(Candidacy, EachFamilyHasACandidateShouldAllOthersFall) {
   for (const kernel::KernelSpec& spec : specs())
     for (const int most : {1, 2, 8}) {
