@@ -136,13 +136,13 @@ class BackEndRun {
  public:
   BackEndRun(const Graph& graph, std::shared_ptr<const FrontEnd> front_end, const BackEnd& target,
              const codegen::Bucket& bucket, const CompilationMode& mode, const SearchOptions& options,
-             std::span<const DimMap> seen)
+             const Earlier& earlier)
       : graph_(graph),
         target_(target),
         bucket_(bucket),
         mode_(mode),
         options_(options),
-        seen_(seen),
+        earlier_(earlier),
         loops_{front_end->loops, {}} {
     compiled_.front_end = std::move(front_end);
     loops_.plans.resize(compiled_.front_end->loops.size());
@@ -195,7 +195,8 @@ class BackEndRun {
       if (!plan) {
         codegen::Bucket own;
         for (const auto& [dim, facts] : body->front_end->dims) own.facts.emplace(dim, bucket_.facts.at(dim));
-        BackEndResult made = run_back_end(*body->graph, body->front_end, target_, own, mode, options_, seen_);
+        BackEndResult made =
+            run_back_end(*body->graph, body->front_end, target_, own, mode, options_, earlier_);
         plan = std::make_shared<const runtime::Plan>(std::move(made.plan));
         compiled_.loops.push_back({std::move(made), plan});
       }
@@ -242,7 +243,7 @@ class BackEndRun {
   void select_by_measurement() {
     const kernel::MachineLimits limits = codegen::nominal_limits(target_.backend->target());
     const FrontEnd& front_end = *compiled_.front_end;
-    if (!bucket_.facts.empty()) compiled_.timed_at = sizes_to_time(graph_, bucket_, options_, seen_);
+    if (!bucket_.facts.empty()) compiled_.timed_at = sizes_to_time(graph_, bucket_, options_, earlier_.sizes);
     PlanSearchResult found = search_plan({.graph = graph_,
                                           .kernel_graph = front_end.kernel_graph,
                                           .saturated = front_end.saturated,
@@ -253,7 +254,8 @@ class BackEndRun {
                                           .bucket = bucket_,
                                           .options = options_,
                                           .loops = loops_,
-                                          .sizes = compiled_.timed_at},
+                                          .sizes = compiled_.timed_at,
+                                          .passed_forms = earlier_.passed_forms},
                                          program(), deadlines_);
     compiled_.cover_ms = found.cover_s * 1e3;
     compiled_.cost_us = found.best_us;
@@ -431,7 +433,7 @@ class BackEndRun {
   const codegen::Bucket& bucket_;
   const CompilationMode& mode_;
   const SearchOptions& options_;
-  std::span<const DimMap> seen_;
+  const Earlier& earlier_;
   std::map<uint64_t, uint64_t> digests_;  ///< PlanSearchResult::digests
   Leaves values_;                         ///< of the graph, as runs have them
   std::vector<std::string> program_;      ///< program_parts, once asked for
@@ -446,8 +448,8 @@ class BackEndRun {
 
 BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
                            const BackEnd& target, const codegen::Bucket& bucket, const CompilationMode& mode,
-                           const SearchOptions& options, std::span<const DimMap> seen) {
-  return BackEndRun(graph, std::move(front_end), target, bucket, mode, options, seen).run();
+                           const SearchOptions& options, const Earlier& earlier) {
+  return BackEndRun(graph, std::move(front_end), target, bucket, mode, options, earlier).run();
 }
 
 }  // namespace luminal::search

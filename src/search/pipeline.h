@@ -88,12 +88,17 @@ struct CompiledLoop {
   std::shared_ptr<const runtime::Plan> plan;
 };
 
-/// The time of the mode begins with the `Watch` (search/watch.h) of the thread. `seen`: sizes that the program has
-/// run at, the last ones first. Errors: LawFault if kernels are
-/// wrong that no schedule got wrong, so that a law must be.
+/// What an executable has learnt in earlier runs and compiles.
+struct Earlier {
+  std::vector<DimMap> sizes;  ///< that the program has run at, the last ones first; in measured modes
+  std::shared_ptr<PassedForms> passed_forms = std::make_shared<PassedForms>();  ///< see TunerOptions
+};
+
+/// The time of the mode begins with the `Watch` (search/watch.h) of the thread. Errors: LawFault if kernels are wrong that
+/// no schedule got wrong, so that a law must be.
 [[nodiscard]] BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
                                          const BackEnd& target, const codegen::Bucket& bucket,
                                          const CompilationMode& mode, const SearchOptions& options,
-                                         std::span<const DimMap> seen = {});
+                                         const Earlier& earlier = {});
 
 }  // namespace luminal::search

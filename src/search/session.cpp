@@ -123,14 +123,15 @@ class SearchExecutable : public Executable, public Explained {
   /// The last sizes first.
   void note_sizes(const DimMap& sizes) {
     constexpr size_t kMostSizes = 64;
-    if (sizes.empty() || std::holds_alternative<Fast>(mode_) || (!seen_.empty() && seen_.front() == sizes))
+    std::vector<DimMap>& seen = earlier_.sizes;
+    if (sizes.empty() || std::holds_alternative<Fast>(mode_) || (!seen.empty() && seen.front() == sizes))
       return;
-    const auto known = std::ranges::find(seen_, sizes);
-    if (known == seen_.end() && seen_.size() == kMostSizes) seen_.pop_back();
-    if (known != seen_.end())
-      std::rotate(seen_.begin(), known, known + 1);
+    const auto known = std::ranges::find(seen, sizes);
+    if (known == seen.end() && seen.size() == kMostSizes) seen.pop_back();
+    if (known != seen.end())
+      std::rotate(seen.begin(), known, known + 1);
     else
-      seen_.insert(seen_.begin(), sizes);
+      seen.insert(seen.begin(), sizes);
   }
 
   Variant& variant_for(Graph& graph, bool everything) {
@@ -181,7 +182,7 @@ class SearchExecutable : public Executable, public Explained {
                               to_string(variants_.front().executor->plan().bucket))
                 : std::string("the wanted or given values changed"));
     Variant variant{.version = graph.version(),
-                    .compiled = run_back_end(graph, front_end, *target_, bucket, mode_, options_, seen_)};
+                    .compiled = run_back_end(graph, front_end, *target_, bucket, mode_, options_, earlier_)};
     const auto has_front_end = [&](const Variant& v) { return v.compiled.front_end == front_end; };
     if (std::ranges::any_of(variants_, has_front_end)) {
       variant.compiled.has_own_front_end = false;
@@ -201,7 +202,7 @@ class SearchExecutable : public Executable, public Explained {
   CompilationMode mode_;
   SearchOptions options_;  ///< the graph's, without laws that were found wrong
   std::vector<std::string> laws_left_out_;
-  std::vector<DimMap> seen_;           ///< sizes of runs, in measured modes
+  Earlier earlier_;
   std::vector<std::string> missing_;   ///< dims whose sizes were not known when it was compiled
   const PlanIdentity* ran_ = nullptr;  ///< of the variant that ran last: it lives as long as that is the case
   std::vector<FrontEndOf> front_ends_;

@@ -19,13 +19,21 @@ struct TuningPhases {
   int64_t proven = 0;    ///< elements of large sums of products, by Freivalds' check
 };
 
+/// Forms of kernels (KernelVerifier::form_of) of which one has passed on all kinds of inputs.
+using PassedForms = std::unordered_set<uint64_t>;
+
 /// Which kernels verify which, and what becomes of those that fall.
 class KernelVerifier {
  public:
   /// All outlive the verifier. `longest_plain_us`: of one run of the plain loops that a kernel is compared
-  /// with.
-  KernelVerifier(backends::Device& backend, Cache& cache, double longest_plain_us, TuningPhases& phases)
-      : backend_(backend), cache_(cache), longest_plain_us_(longest_plain_us), phases_(phases) {}
+  /// with. `passed` gets the forms that pass.
+  KernelVerifier(backends::Device& backend, Cache& cache, double longest_plain_us, PassedForms& passed,
+                 TuningPhases& phases)
+      : backend_(backend),
+        cache_(cache),
+        longest_plain_us_(longest_plain_us),
+        passed_(passed),
+        phases_(phases) {}
 
   /// Keeps what is plainly wrong out of the race: what passes is `screened`.
   void screen_candidates(std::span<Job* const> jobs, Clock::time_point until);
@@ -57,8 +65,8 @@ class KernelVerifier {
   backends::Device& backend_;
   Cache& cache_;
   double longest_plain_us_;
+  PassedForms& passed_;
   TuningPhases& phases_;
-  std::unordered_set<uint64_t> passed_;  ///< forms
 };
 
 }  // namespace luminal::search

@@ -276,6 +276,7 @@ class PlanSearch {
     options.sizes = context_.sizes;
     options.key = key_text_of_examples(context_.options);
     options.ready = [this] { record(); };
+    options.passed_forms = context_.passed_forms;
     return options;
   }
 

@@ -42,6 +42,7 @@ struct PlanSearchContext {
   const SearchOptions& options;
   const Loops& loops;
   std::vector<DimMap> sizes = {};  ///< of the bucket, where candidates are timed; none: at its greatest
+  std::shared_ptr<PassedForms> passed_forms = std::make_shared<PassedForms>();  ///< see TunerOptions
 };
 
 /// When the parts of a measured search end; the end of time for Optimal. A budget is shared out from the start

@@ -47,7 +47,7 @@ Tuner::Tuner(backends::Device& backend, Cache& cache, const Graph& graph, TunerO
       cache_(cache),
       graph_(graph),
       options_(std::move(options)),
-      verifier_(backend, cache, options_.longest_plain_us, phases_) {
+      verifier_(backend, cache, options_.longest_plain_us, *options_.passed_forms, phases_) {
   options_.race.deadline = options_.deadline;
 }
 

@@ -41,6 +41,9 @@ struct TunerOptions {
   std::string key;              ///< of choices that are made with other data or sizes than usual; "" as usual
   std::function<void()> ready;  ///< called once, when each spec of the first `tune` has a kernel
   double longest_plain_us = 150e3;  ///< of one run of the plain loops that a kernel is compared with
+  /// Those of earlier compiles of an executable too: a form that passed for one bucket need not show it all again for the
+  /// next.
+  std::shared_ptr<PassedForms> passed_forms = std::make_shared<PassedForms>();
 };
 
 /// Not one candidate of a spec passed: what it computes is not what the user's nodes say, or all of them are

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
-#include "search/verification/judge.h"
+#include "search/verification/element.h"
 
 namespace luminal::search {
 
@@ -24,16 +25,31 @@ double ValueRange::reach() const {
   return quantiles.empty() ? 0 : std::max(std::abs(quantiles.front()), std::abs(quantiles.back()));
 }
 
-ValueRange range_of(const Elements& data) {
-  constexpr int64_t kLookedAt = 1 << 14, kOutermost = 1 << 18;
-  if (is_quantized(data.dtype)) return {};
-  const int64_t count = static_cast<int64_t>(data.bytes.size()) / size_bytes(data.dtype, 1);
+namespace {
+
+/// Puts the elements of these ranks (ascending, from `begin`) where a sort would, if none lies outside of [first, last).
+void select(std::span<const size_t> ranks, std::vector<double>::iterator begin,
+            std::vector<double>::iterator first, std::vector<double>::iterator last) {
+  if (ranks.empty()) return;
+  const size_t rank = ranks[ranks.size() / 2];
+  const auto at = begin + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(first, at, last);
+  const auto [low, high] = std::ranges::equal_range(ranks, rank);
+  select({ranks.begin(), low}, begin, first, at);
+  select({high, ranks.end()}, begin, at + 1, last);
+}
+
+template <class T>
+ValueRange range_of(std::span<const T> elements) {
+  constexpr size_t kLookedAt = 1 << 14, kOutermost = 1 << 18;
+  const size_t count = elements.size();
   std::vector<double> some;
   double least = HUGE_VAL, greatest = -HUGE_VAL;
   // Steps that are no multiple of a row's length see every column.
-  const int64_t step = (count / kOutermost) | 1, further = (count / kLookedAt) | 1;
-  for (int64_t i = 0, next = 0; i < count; i += step) {
-    const double x = element(data, i);
+  const size_t step = (count / kOutermost) | 1, further = (count / kLookedAt) | 1;
+  some.reserve(count / further + 1);
+  for (size_t i = 0, next = 0; i < count; i += step) {
+    const double x = widened(elements[i]);
     if (std::isnan(x)) continue;
     least = std::min(least, x), greatest = std::max(greatest, x);
     if (i < next) continue;
@@ -41,13 +57,22 @@ ValueRange range_of(const Elements& data) {
     next = i + further;
   }
   if (some.empty()) return {};
-  std::ranges::sort(some);
+  std::vector<size_t> ranks;
+  for (size_t k = 0; k < ValueRange::kMost; ++k)
+    ranks.push_back(k * (some.size() - 1) / (ValueRange::kMost - 1));
+  select(ranks, some.begin(), some.begin(), some.end());
   some.front() = least, some.back() = greatest;
   ValueRange range;
-  for (size_t k = 0; k < ValueRange::kMost; ++k)
-    range.quantiles.push_back(some[k * (some.size() - 1) / (ValueRange::kMost - 1)]);
+  for (const size_t rank : ranks) range.quantiles.push_back(some[rank]);
   range.quantiles.back() = greatest;
   return range;
+}
+
+}  // namespace
+
+ValueRange range_of(const Elements& data) {
+  if (is_quantized(data.dtype)) return {};
+  return visit_dtype(data.dtype, [&]<class T>(T) { return range_of(data.as<T>()); });
 }
 
 }  // namespace luminal::search

@@ -223,6 +223,32 @@ TEST_F(Candidacy, KernelsOfAFormWaitForTheFirstOfThem) {
   EXPECT_EQ(many, one + (more_than_processors - 1) * further);
 }
 
+/// Compiles of one executable share what passed. Each bucket's kernel runs at all the bucket's sizes all the same.
+TEST_F(Candidacy, AFormThatPassedForOneBucketShowsLessForTheNext) {
+  const auto cases_of = [&](int64_t top, const std::shared_ptr<PassedForms>& passed) {
+    const luminal::test::TemporaryFolder folder;
+    Cache cache(folder.path());
+    const Graph cx;
+    codegen::Bucket bucket;
+    bucket.facts.emplace("n", DimFacts{.min = top / 2 + 1, .max = top});
+    Tuner tuner(*device_, cache, cx, {.passed_forms = passed});
+    const TuneRequest request{.spec = spec_of([](Graph& own) { return own.tensor({"n", 500}).sum(1); }),
+                              .share = 0};
+    std::vector<Tuned> tuned = tuner.tune({&request, 1}, bucket);
+    Tuned* const winner = tuned.data();
+    tuner.confirm({&winner, 1});
+    EXPECT_TRUE(tuned[0].verified);
+    return tuner.phases().cases;
+  };
+  const auto shared = std::make_shared<PassedForms>();
+  (void)cases_of(128, shared);
+  EXPECT_EQ(shared->size(), 1U);
+  const int64_t next = cases_of(256, shared);
+  EXPECT_LT(next, cases_of(256, std::make_shared<PassedForms>()));
+  constexpr int64_t kSizes = 64;
+  EXPECT_GT(next, kSizes);
+}
+
 TEST(Costs, ArePredictionsScaledByWhatTakesTime) {
   Graph cx;
   const GraphTensor large = cx.tensor({256, 256}).matmul(cx.tensor({256, 256})).retrieve();

@@ -57,6 +57,18 @@ TEST(ValueRange, LeavesNanOutAndKeepsInfinities) {
   for (const float x : drawn_from(mask, 1000)) EXPECT_TRUE(x == 0 || x == -INFINITY) << x;
 }
 
+TEST(ValueRange, LiesAtEqualDistancesInOrder) {
+  for (const size_t count : {1, 2, 5, 32, 33, 34, 1000, 16'384}) {
+    std::vector<float> numbers(count);
+    for (size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(i * 7919 % 1009);
+    const ValueRange range = range_of_numbers(numbers);
+    std::ranges::sort(numbers);
+    ASSERT_EQ(range.quantiles.size(), ValueRange::kMost);
+    for (size_t k = 0; k < ValueRange::kMost; ++k)
+      EXPECT_EQ(range.quantiles[k], numbers[k * (count - 1) / (ValueRange::kMost - 1)]) << count << " " << k;
+  }
+}
+
 TEST(ValueRange, OfOneElementIsThatElement) {
   const ValueRange range = range_of_numbers({3.25F});
   EXPECT_THAT(drawn_from(range, 100), testing::Each(3.25F));
