@@ -89,13 +89,13 @@ void Tuner::compile(std::vector<Job*> jobs) {
       requests.push_back(job->kernel_request(rank));
       places.emplace_back(job, rank);
     }
-  // Every spec gets one kernel, deadline or not.
-  const size_t needed = std::min(requests.size(), jobs.size());
+  // Every spec gets one kernel, deadline or not. Without one all are made at once, so that no processor waits.
+  const bool is_pressed = options_.deadline != Clock::time_point::max();
+  const size_t needed = is_pressed ? std::min(requests.size(), jobs.size()) : requests.size();
   auto results = KernelCache::of_process().make(backend_, cache_, std::span(requests).first(needed));
   // What is compiled has to be timed in what is left.
   auto until = options_.deadline;
-  if (const auto now = Clock::now(); until != Clock::time_point::max() && until > now)
-    until = now + (until - now) / 2;
+  if (const auto now = Clock::now(); is_pressed && until > now) until = now + (until - now) / 2;
   auto rest = KernelCache::of_process().make(backend_, cache_, std::span(requests).subspan(needed), until);
   results.insert(results.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
   for (size_t i = 0; i < results.size(); ++i) take(*places[i].first, places[i].second, results[i]);
