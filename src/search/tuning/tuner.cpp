@@ -89,7 +89,7 @@ void Tuner::compile(std::vector<Job*> jobs) {
       requests.push_back(job->kernel_request(rank));
       places.emplace_back(job, rank);
     }
-  // Every spec gets one kernel, deadline or not. Without one all are made at once, so that no processor waits.
+  // Every spec gets one kernel, deadline or not. Without a deadline all are made at once, so that no processor waits.
   const bool is_pressed = options_.deadline != Clock::time_point::max();
   const size_t needed = is_pressed ? std::min(requests.size(), jobs.size()) : requests.size();
   auto results = KernelCache::of_process().make(backend_, cache_, std::span(requests).first(needed));
