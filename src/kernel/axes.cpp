@@ -52,6 +52,19 @@ std::vector<AxisSet> node_axes(const Value& v, std::span<const Value> values) {
   return axes;
 }
 
+Expression row_major(std::span<const int> axes, std::span<const Expression> extents) {
+  Expression index = 0;
+  for (const int a : axes)
+    index = index * extents[static_cast<size_t>(a)] + Expression::index(a, extents[static_cast<size_t>(a)]);
+  return index;
+}
+
+Expression elements_of(std::span<const int> axes, std::span<const Expression> extents) {
+  Expression elements = 1;
+  for (const int a : axes) elements *= extents[static_cast<size_t>(a)];
+  return elements;
+}
+
 std::vector<Expression> axis_variables(std::span<const Expression> extents) {
   std::vector<Expression> variables;
   variables.reserve(extents.size());

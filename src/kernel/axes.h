@@ -34,6 +34,10 @@ void for_each_axis(AxisSet set, F&& f) {
 /// Index variables i0.. of these extents.
 [[nodiscard]] std::vector<Expression> axis_variables(std::span<const Expression> extents);
 
+/// The row-major index of these axes, and how many elements they have.
+[[nodiscard]] Expression row_major(std::span<const int> axes, std::span<const Expression> extents);
+[[nodiscard]] Expression elements_of(std::span<const int> axes, std::span<const Expression> extents);
+
 /// The axes of `index` with their strides, innermost first, if `index` is a row-major index of a dense box:
 /// each stride is the product of the extents within. `elements` must be what all of them make. Empty
 /// otherwise.

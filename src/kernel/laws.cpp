@@ -47,13 +47,6 @@ Composed own_slots(Canonical c) {
   return result;
 }
 
-Expression row_major(std::span<const int> axes, std::span<const Expression> extents) {
-  Expression index = 0;
-  for (const int a : axes)
-    index = index * extents[static_cast<size_t>(a)] + Expression::index(a, extents[static_cast<size_t>(a)]);
-  return index;
-}
-
 }  // namespace
 
 std::optional<int> identity_of(const KernelSpec& spec, MathMode mode) {
@@ -198,8 +191,7 @@ Split split_at(const KernelSpec& spec, size_t at, const ScalarFunction& inner_bo
                const ScalarFunction& outer_body) {
   const Value& v = spec.values()[at];
   const Expression index = row_major(v.axes, spec.extents());
-  Expression elements = 1;
-  for (const int a : v.axes) elements *= spec.extents()[static_cast<size_t>(a)];
+  const Expression elements = elements_of(v.axes, spec.extents());
 
   SpecParts inner = spec.parts();
   inner.values.resize(at + 1);

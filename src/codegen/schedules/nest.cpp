@@ -162,16 +162,11 @@ class Nest {
   [[nodiscard]] const Value& value(int v) const { return spec_->values()[static_cast<size_t>(v)]; }
 
   void add_store(int v, std::span<const int> axes, Space space) {
-    Expression index = 0, elements = 1;
-    for (const int a : axes) {
-      const Expression& extent = spec_->extents()[static_cast<size_t>(a)];
-      index = index * extent + Expression::index(a, extent);
-      elements *= extent;
-    }
-    const int buffer = add_buffer(
-        program_,
-        {.name = "V" + std::to_string(v), .space = space, .dtype = value(v).dtype(), .elements = elements});
-    stores_.emplace(v, Store{buffer, index});
+    const int buffer = add_buffer(program_, {.name = "V" + std::to_string(v),
+                                             .space = space,
+                                             .dtype = value(v).dtype(),
+                                             .elements = kernel::elements_of(axes, spec_->extents())});
+    stores_.emplace(v, Store{buffer, kernel::row_major(axes, spec_->extents())});
   }
 
   void stage(const std::vector<int>& axes, const std::vector<Goal>& goals) {

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/fail.h"
+#include "kernel/axes.h"
 #include "kernel/canonical.h"
 #include "search/encode/kernel_graph.h"
 #include "symbolic/node.h"
@@ -29,15 +30,6 @@ bool formula_has_values(const Node& node) {
   const auto formula = node.op->formula(node.attributes);
   const auto* expression = std::get_if<Expression>(&formula);
   return expression == nullptr || never_divides_by_zero(*expression);
-}
-
-Expression row_major(std::span<const int> axes, std::span<const Expression> extents) {
-  Expression index = 0;
-  for (const int axis : axes) {
-    const Expression& extent = extents[static_cast<size_t>(axis)];
-    index = index * extent + Expression::index(axis, extent);
-  }
-  return index;
 }
 
 /// What a load of an element gives: blocks decode.
@@ -115,9 +107,8 @@ std::vector<int> all_axes(size_t rank) {
 }
 
 void store(NodeSpec& spec, int value, const std::vector<int>& axes) {
-  Expression elements = 1;
-  for (const int axis : axes) elements *= spec.parts.extents[static_cast<size_t>(axis)];
-  spec.parts.outputs.push_back({value, row_major(axes, spec.parts.extents), elements});
+  const std::vector<Expression>& extents = spec.parts.extents;
+  spec.parts.outputs.push_back({value, kernel::row_major(axes, extents), kernel::elements_of(axes, extents)});
 }
 
 NodeSpec elementwise(const Graph& graph, const Node& node) {
@@ -202,7 +193,7 @@ kernel::KernelSpec copy_spec(const ShapeTracker& view, Dtype dtype) {
   ScalarBuilder builder;
   value.body = builder.finish(builder.input(0, loaded(dtype)));
   parts.slots.push_back({dtype, view.n_physical_elements()});
-  parts.outputs.push_back({0, row_major(value.axes, parts.extents), view.n_elements()});
+  parts.outputs.push_back({0, kernel::row_major(value.axes, parts.extents), view.n_elements()});
   parts.values.push_back(std::move(value));
   return kernel::canonical(std::move(parts)).spec;
 }

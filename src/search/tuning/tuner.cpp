@@ -90,12 +90,11 @@ void Tuner::compile(std::vector<Job*> jobs) {
       places.emplace_back(job, rank);
     }
   // Every spec gets one kernel, deadline or not. Without a deadline all are made at once, so that no processor waits.
-  const bool is_pressed = options_.deadline != Clock::time_point::max();
-  const size_t needed = is_pressed ? std::min(requests.size(), jobs.size()) : requests.size();
+  const size_t needed = has_deadline() ? std::min(requests.size(), jobs.size()) : requests.size();
   auto results = KernelCache::of_process().make(backend_, cache_, std::span(requests).first(needed));
   // What is compiled has to be timed in what is left.
   auto until = options_.deadline;
-  if (const auto now = Clock::now(); is_pressed && until > now) until = now + (until - now) / 2;
+  if (const auto now = Clock::now(); has_deadline() && until > now) until = now + (until - now) / 2;
   auto rest = KernelCache::of_process().make(backend_, cache_, std::span(requests).subspan(needed), until);
   results.insert(results.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
   for (size_t i = 0; i < results.size(); ++i) take(*places[i].first, places[i].second, results[i]);
@@ -505,8 +504,7 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     return job->request.weight * job->tried.front().predicted_us;
   });
   // With a deadline the first ones are timed before the last ones are looked at.
-  const bool is_pressed = options_.deadline != Clock::time_point::max();
-  const size_t batch = (is_pressed ? 4 : 16) * static_cast<size_t>(Team::shared().size());
+  const size_t batch = (has_deadline() ? 4 : 16) * static_cast<size_t>(Team::shared().size());
   for (size_t first = 0; first < open.size() && !is_over(options_.deadline); first += batch) {
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
     if (Watch* watch = Watch::current()) watch->step("timing kernels", first, open.size());

@@ -82,6 +82,7 @@ class Tuner {
   [[nodiscard]] const TuningPhases& phases() const { return phases_; }
 
  private:
+  [[nodiscard]] bool has_deadline() const { return options_.deadline != Clock::time_point::max(); }
   void add_candidates(Job& job) const;
   void take(Job& job, size_t candidate, const KernelResult& made);
   void compile(std::vector<Job*> jobs);

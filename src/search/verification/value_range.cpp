@@ -64,7 +64,6 @@ ValueRange range_of(std::span<const T> elements) {
   some.front() = least, some.back() = greatest;
   ValueRange range;
   for (const size_t rank : ranks) range.quantiles.push_back(some[rank]);
-  range.quantiles.back() = greatest;
   return range;
 }
 
